@@ -1,0 +1,231 @@
+package handoff
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perdure/handoff/results"
+)
+
+// compare turns runs into findings.
+func (v *verifier) compare(runs []measuredCheck) {
+	for _, m := range runs {
+		if m.run.Note != "" && m.run.Problem == "" {
+			v.find(Note, m.run.Label, "", "", m.run.Note)
+		}
+		switch {
+		case m.run.Problem != "":
+			v.unanswered(m)
+		case m.recorded == nil:
+			v.unrecordedCheck(m)
+		case unanswered(m.recorded):
+			v.unrecordedCheck(m)
+		default:
+			v.tests(m)
+		}
+	}
+	v.claims(runs)
+}
+
+// unanswered tells a recorded run that had no answer to compare with.
+func unanswered(c *CheckRun) bool {
+	return c.Problem != "" && c.Problem != ProblemEdits
+}
+
+// unanswered is a check that said nothing now. It is never a failure.
+func (v *verifier) unanswered(m measuredCheck) {
+	note := m.run.Note
+	if note == "" {
+		note = "the check gave no answer"
+	}
+	v.find(Inconclusive, m.run.Label, recordedSum(m.recorded), m.run.Problem, lastLines(m.run.Tail, note))
+}
+
+func recordedSum(c *CheckRun) string {
+	if c == nil {
+		return ""
+	}
+	return countText(c.Results)
+}
+
+// tests compares a check test by test with its recorded run.
+func (v *verifier) tests(m measuredCheck) {
+	fresh := 0
+	for _, id := range union(m.recorded.Results, m.run.Results) {
+		want, known := m.recorded.Results[id]
+		got, ran := m.run.Results[id]
+		subject := v.subject(id, m)
+		switch {
+		case known && ran && want == got:
+		case v.flaky(id):
+			v.find(Note, subject, orAbsent(want), orAbsent(got), "listed as flaky")
+		case m.unstable[id]:
+			v.find(Inconclusive, subject, orAbsent(want), "flaky", "two runs in a row differ")
+		case known && !ran:
+			v.absent(m, id, subject, want)
+		case !known && got == results.Fail:
+			v.find(Contradicted, subject, "absent", "fail", "the record doesn't name this failure")
+		case !known:
+			fresh++
+		default:
+			v.find(Contradicted, subject, string(want), string(got), changeNote(want, got))
+		}
+	}
+	if fresh > 0 {
+		v.find(Note, m.run.Label, "", fmt.Sprintf("%d more tests", fresh), "tests that the record doesn't have")
+	}
+}
+
+// subject puts the label before an ID that another recorded check has too,
+// with another outcome.
+func (v *verifier) subject(id string, m measuredCheck) string {
+	for _, c := range v.Record.Measured.Checks {
+		if o, ok := c.Results[id]; ok && c.Label != m.run.Label && o != m.recorded.Results[id] {
+			return m.run.Label + ":" + id
+		}
+	}
+	return id
+}
+
+func changeNote(want, got results.Outcome) string {
+	switch {
+	case want == results.Fail && got == results.Pass:
+		return "the record is wrong in the better direction"
+	case got == results.NotRun:
+		return "the run stopped before it"
+	}
+	return ""
+}
+
+// absent is a recorded test that the run didn't name: removed, or not reached
+// because its package didn't build or stopped.
+func (v *verifier) absent(m measuredCheck, id, subject string, want results.Outcome) {
+	switch {
+	case id == m.run.Label && m.run.Exit == 0:
+		v.find(Contradicted, subject, string(want), "pass", changeNote(want, results.Pass))
+	case want == results.NotRun:
+		v.find(Contradicted, subject, string(want), "absent", "")
+	case brokenPackage(m.run.Results, id) == results.Fail:
+		v.find(Contradicted, subject, string(want), string(results.NotRun), "its package doesn't build, or failed as a whole")
+	case brokenPackage(m.run.Results, id) == results.NotRun:
+		v.find(Contradicted, subject, string(want), string(results.NotRun), "its package stopped before it (a panic or an exit)")
+	case stoppedParent(m.run.Results, id):
+		v.find(Contradicted, subject, string(want), string(results.NotRun), "the test around it failed")
+	default:
+		v.find(Contradicted, subject, string(want), "absent", "the test is gone")
+	}
+}
+
+// brokenPackage looks for the package of a test among the results: it is
+// there only if it failed as a whole, or stopped.
+func brokenPackage(set map[string]results.Outcome, id string) results.Outcome {
+	for pkg, o := range set {
+		if strings.HasPrefix(id, pkg+".") && (o == results.Fail || o == results.NotRun) {
+			return o
+		}
+	}
+	return ""
+}
+
+// stoppedParent tells whether a test around a subtest failed.
+func stoppedParent(set map[string]results.Outcome, id string) bool {
+	for i := strings.LastIndexByte(id, '/'); i > 0; i = strings.LastIndexByte(id[:i], '/') {
+		if o := set[id[:i]]; o == results.Fail || o == results.NotRun {
+			return true
+		}
+	}
+	return false
+}
+
+// unrecordedCheck is a check of the workspace that the record doesn't have:
+// the record was measured by a weaker one. It can't contradict what was never
+// measured, but a record it disagrees with isn't confirmed.
+func (v *verifier) unrecordedCheck(m measuredCheck) {
+	recorded := IDs(v.Record.Measured.Checks)
+	for _, id := range sortedIDs(m.run.Results) {
+		got := m.run.Results[id]
+		want, known := recorded[id]
+		switch {
+		case v.flaky(id):
+			if got == results.Fail {
+				v.find(Note, id, orAbsent(want), string(got), "listed as flaky")
+			}
+		case known && want != got:
+			v.find(Inconclusive, id, string(want), string(got), "the workspace's own check "+m.run.Label+" disagrees with the record's")
+		case !known && got == results.Fail:
+			v.find(Inconclusive, id, "absent", string(got), "the workspace's own check "+m.run.Label+" wasn't in the record, and fails")
+		}
+	}
+	v.find(Note, m.run.Label, "", countText(m.run.Results), "this check wasn't in the record")
+}
+
+// claims compares what the agent said with the record's own measurement, and
+// what it said wasn't tried with what passes now.
+func (v *verifier) claims(runs []measuredCheck) {
+	c := v.Record.Claim
+	if c == nil {
+		return
+	}
+	measured := IDs(v.Record.Measured.Checks)
+	for _, id := range c.Passed {
+		if got := measured[id]; got != results.Pass {
+			v.find(Contradicted, id, "claimed pass", "measured "+orAbsent(got), "the claim isn't what was measured with it")
+		}
+	}
+	for _, f := range c.Failed {
+		if got := measured[f.ID]; got != results.Fail {
+			v.find(Contradicted, f.ID, "claimed fail", "measured "+orAbsent(got), "the claim isn't what was measured with it")
+		}
+	}
+	var now []CheckRun
+	for _, m := range runs {
+		now = append(now, m.run)
+	}
+	current := IDs(now)
+	for _, id := range c.NotAttempted {
+		if current[id] == results.Pass && measured[id] != results.Pass {
+			v.find(Contradicted, id, "not attempted", "pass", "said not to be attempted, and passes")
+		}
+	}
+}
+
+func orAbsent(o results.Outcome) string {
+	if o == "" {
+		return "absent"
+	}
+	return string(o)
+}
+
+func sortedIDs(set map[string]results.Outcome) []string {
+	ids := make([]string, 0, len(set))
+	for id := range set {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func union(a, b map[string]results.Outcome) []string {
+	ids := append(sortedIDs(a), sortedIDs(b)...)
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// countText is "12 pass, 1 fail", in a fixed order.
+func countText(set map[string]results.Outcome) string {
+	n := map[results.Outcome]int{}
+	for _, o := range set {
+		n[o]++
+	}
+	var parts []string
+	for _, o := range []results.Outcome{results.Pass, results.Fail, results.Skip, results.NotRun} {
+		if n[o] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n[o], o))
+		}
+	}
+	if len(parts) == 0 {
+		return "no tests"
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,312 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"perdure/handoff"
+	"perdure/workspace"
+	"perdure/workspace/screen"
+	"perdure/workspace/wire"
+)
+
+// quickBudget is what a quick verification may delay an attach by; after that it goes on beside it.
+const quickBudget = 200 * time.Millisecond
+
+// noticeSeconds is how long a notice lies over the last row.
+const noticeSeconds = 4
+
+// attachHistory is how many lines of history a redraw puts into the client's own scrollback.
+const attachHistory = 2000
+
+// attachment is one client that looks at a workspace through a terminal of its own.
+type attachment struct {
+	s        *Server
+	d        workspace.Definition
+	r        *Request
+	keys     *keys
+	readOnly bool
+}
+
+// attach shows a workspace until its session ends or the client leaves.
+func (s *Server) attach(ctx context.Context, r *Request, name string, readOnly bool) Exit {
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return Exit{Status: report(err, false, r.Out, r.Err)}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a := &attachment{s: s, d: d, r: r, keys: readKeys(ctx, r.In), readOnly: readOnly}
+	exit, err := a.run(ctx)
+	if err != nil && ctx.Err() == nil {
+		return Exit{Status: report(err, false, crlf{r.Out}, crlf{r.Err})}
+	}
+	return exit
+}
+
+func (a *attachment) run(ctx context.Context) (Exit, error) {
+	sp := a.s.space(a.d.Name)
+	for {
+		sess := sp.live()
+		if sess == nil && a.readOnly {
+			return a.lastScreen(sp)
+		}
+		if sess == nil {
+			var err error
+			if sess, err = a.verifyAndStart(ctx); err != nil || sess == nil {
+				return Exit{Status: statusRefused}, err
+			}
+		}
+		exit, err := a.show(ctx, sp, sess)
+		if !errors.Is(err, errHostGone) {
+			return exit, err
+		}
+		if now, loadErr := workspace.Load(sess.Dir); loadErr == nil && now.State == workspace.Live {
+			return exit, err // it lives but does not speak with us: never start another beside it
+		}
+		sp.mu.Lock()
+		if sp.session == sess {
+			lost := *sess
+			lost.State = workspace.Lost
+			sp.session = &lost
+		}
+		sp.mu.Unlock()
+	}
+}
+
+// errHostGone says that a host broke off without an exit.
+var errHostGone = errors.New("the session's host is gone")
+
+// show relays one live session.
+func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Session) (Exit, error) {
+	conn, closer, err := workspace.Dial(ctx, sess.Dir)
+	if err != nil {
+		return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
+	}
+	defer closer.Close()
+	stop := context.AfterFunc(ctx, func() { closer.Close() })
+	defer stop()
+
+	notice := a.quick(ctx)
+	t := a.r.Term
+	err = conn.Write(wire.Attach{Cols: t.Cols, Rows: t.Rows, XPixel: t.XPixel, YPixel: t.YPixel, ReadOnly: a.readOnly, History: attachHistory, Term: t.Term, Client: a.r.Peer})
+	if err != nil {
+		return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
+	}
+	a.enter(sp, sess)
+	defer a.leave(sp)
+
+	ctx, cancel := context.WithCancel(ctx)
+	var pumps sync.WaitGroup
+	pumps.Go(func() { a.sendInput(ctx, conn) })
+	pumps.Go(func() { a.sendNotice(ctx, conn, notice) })
+	defer pumps.Wait()
+	defer cancel()
+	return a.receive(conn)
+}
+
+// receive copies what the session prints to the client until either ends.
+func (a *attachment) receive(conn *wire.Conn) (Exit, error) {
+	for {
+		f, err := conn.Read()
+		if err != nil {
+			_, _ = a.r.Out.Write(screen.Restore())
+			return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
+		}
+		var data []byte
+		switch f := f.(type) {
+		case wire.Redraw:
+			data = f.Data
+		case wire.Output:
+			data = f.Data
+		case wire.Skipped:
+			data = fmt.Appendf(nil, "\r\n[perdure: %d bytes of output were skipped]\r\n", f.Bytes)
+		case wire.Exited:
+			_, _ = a.r.Out.Write(screen.Restore()) // the client may be gone
+			return Exit{Status: int(f.Code), Signal: f.Signal}, nil
+		case wire.Fault:
+			return Exit{Status: statusFailed}, fmt.Errorf("the session's host: %s", f.Message)
+		}
+		if _, err := a.r.Out.Write(data); err != nil {
+			return Exit{Status: statusFailed}, nil // the client left
+		}
+	}
+}
+
+// sendInput takes the client's keys, sizes and signals to the host.
+func (a *attachment) sendInput(ctx context.Context, conn *wire.Conn) {
+	input := a.keys.c
+	signals := a.r.Signals
+	for {
+		var f wire.Frame
+		select {
+		case <-ctx.Done():
+			return
+		case p, ok := <-input:
+			if !ok {
+				input = nil // the client types no more; it may still look on
+				continue
+			}
+			if a.readOnly {
+				continue
+			}
+			f = wire.Input{Offset: wire.NoOffset, Data: p}
+		case t, ok := <-a.r.Resizes:
+			if !ok {
+				return
+			}
+			a.r.Term = &t
+			f = wire.Resize{Cols: t.Cols, Rows: t.Rows, XPixel: t.XPixel, YPixel: t.YPixel}
+		case sig, ok := <-signals:
+			if !ok {
+				signals = nil
+				continue
+			}
+			if a.readOnly {
+				continue
+			}
+			f = wire.Signal{Name: sig}
+		}
+		if err := conn.Write(f); err != nil {
+			return
+		}
+	}
+}
+
+// quick starts the quick verification of an attach and gives it its budget. The channel yields what is to be said.
+func (a *attachment) quick(ctx context.Context) <-chan string {
+	out := make(chan string, 1)
+	done := make(chan struct{})
+	a.s.wg.Go(func() {
+		defer close(done)
+		rep, err := a.s.verifyQuick(ctx, a.d.Name)
+		if err != nil {
+			out <- ""
+			return
+		}
+		out <- noticeText(a.d.Name, rep)
+	})
+	select {
+	case <-done:
+	case <-time.After(quickBudget):
+	case <-ctx.Done():
+	}
+	return out
+}
+
+// noticeText is the one line about a live session's record.
+func noticeText(name string, rep handoff.Report) string {
+	text := fmt.Sprintf("perdure: %s: %s", name, rep.Verdict)
+	if rep.Verdict == handoff.Unrecorded {
+		text = fmt.Sprintf("perdure: %s: no handoff recorded yet", name)
+	}
+	if rep.Behind > 0 {
+		text += fmt.Sprintf(", record behind by %d file(s)", rep.Behind)
+	}
+	for _, f := range rep.Findings {
+		if f.Kind == string(rep.Verdict) && halts(rep.Verdict) {
+			return text + ": " + handoff.Escape(f.Subject)
+		}
+	}
+	return text
+}
+
+func (a *attachment) sendNotice(ctx context.Context, conn *wire.Conn, notice <-chan string) {
+	select {
+	case <-ctx.Done():
+	case text := <-notice:
+		if text != "" {
+			_ = conn.Write(wire.Notice{Text: text, Seconds: noticeSeconds}) // the host may be gone: receive tells
+		}
+	}
+}
+
+func (a *attachment) enter(sp *space, sess *workspace.Session) {
+	sp.mu.Lock()
+	sp.viewers++
+	if !a.readOnly {
+		sp.typists++
+	}
+	sp.mu.Unlock()
+	a.s.event(sp.name, "attached", map[string]any{"session": sess.ID, "by": a.r.Peer, "read_only": a.readOnly})
+}
+
+// leave counts the attachment out; the last one that may type leaves a snapshot and an observation behind.
+func (a *attachment) leave(sp *space) {
+	sp.mu.Lock()
+	sp.viewers--
+	if !a.readOnly {
+		sp.typists--
+	}
+	last := !a.readOnly && sp.typists == 0
+	sp.mu.Unlock()
+	a.s.event(sp.name, "detached", map[string]any{"by": a.r.Peer})
+	if !last {
+		return
+	}
+	a.s.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(a.s.ctx), time.Minute)
+		defer cancel()
+		if _, err := a.s.capture(ctx, sp.name, "disconnect", ""); err != nil {
+			a.s.log.Error("snapshot on disconnect", "workspace", sp.name, "err", err)
+			return
+		}
+		a.s.observe(ctx, sp.name, "disconnect")
+	})
+}
+
+// lastScreen shows what an ended session's terminal showed, without verifying or starting anything.
+func (a *attachment) lastScreen(sp *space) (Exit, error) {
+	sess := sp.newest()
+	if sess == nil {
+		return Exit{Status: statusRefused}, refused("", "%s has no session to look at", sp.name)
+	}
+	v, err := lastView(sess)
+	if err != nil {
+		return Exit{Status: statusFailed}, err
+	}
+	text := strings.TrimRight(strings.Join(v.Rows, "\r\n"), "\r\n ")
+	fmt.Fprintf(a.r.Out, "%s\r\n[perdure: session %s]\r\n", text, sess.State)
+	return Exit{}, nil
+}
+
+// keys is the client's input as chunks, read by one goroutine for the prompt and the session in turn.
+type keys struct{ c chan []byte }
+
+func readKeys(ctx context.Context, r io.Reader) *keys {
+	k := &keys{c: make(chan []byte)}
+	go func() { // owned by the request: it ends when the channel does, which the door closes
+		defer close(k.c)
+		defer func() { _ = recover() }() // a peer's bytes must never end the server
+		buf := make([]byte, 32<<10)
+		for {
+			n, err := r.Read(buf)
+			if n > 0 {
+				select {
+				case k.c <- append([]byte(nil), buf[:n]...):
+				case <-ctx.Done():
+					return
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return k
+}
+
+// crlf writes text for a raw terminal.
+type crlf struct{ w io.Writer }
+
+func (c crlf) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(c.w, strings.ReplaceAll(string(p), "\n", "\r\n")); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"perdure/server/store"
+	"perdure/workspace"
+)
+
+// commandUser is the SSH user whose execs are perdure commands.
+const commandUser = "perdure"
+
+// handle serves one verified session channel: the user names what it is about.
+func (s *Server) handle(ctx context.Context, r *Request) Exit {
+	if r.Term == nil && r.Err == nil {
+		r.Err = r.Out
+	}
+	if r.User != commandUser {
+		d, err := s.store.Workspace(r.User)
+		switch {
+		case err == nil:
+			return s.handleWorkspace(ctx, r, d)
+		case !errors.Is(err, store.ErrNotFound):
+			return Exit{Status: report(err, false, r.Out, r.Err)}
+		}
+	}
+	if r.Command == "" {
+		return s.pick(ctx, r)
+	}
+	if r.User != commandUser && r.User != s.login {
+		err := missing(s.namesHint(), "no workspace %q", r.User)
+		return Exit{Status: report(err, false, r.Out, r.Err)}
+	}
+	return s.command(ctx, r)
+}
+
+// handleWorkspace attaches, or runs a command in the workspace's directory.
+func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.Definition) Exit {
+	if r.Command == "" && r.Term != nil {
+		return s.attach(ctx, r, d.Name, false)
+	}
+	command := r.Command
+	if command == "" {
+		command = "exec " + quote(loginShell())
+	}
+	if !isDir(d.Dir) {
+		err := fmt.Errorf("the directory %s of %s is gone", d.Dir, d.Name)
+		return Exit{Status: report(&problem{statusFailed, "gone", err, fmt.Sprintf("`perdure restore %s latest --to %s` brings the last snapshot back", d.Name, d.Dir)}, false, r.Out, r.Err)}
+	}
+	env := append(s.baseEnv(d, r.Env), "PERDURE_WORKSPACE="+d.Name)
+	return runExec(ctx, r, d.Dir, d.Path, env, command)
+}
+
+func (s *Server) namesHint() string {
+	all, err := s.store.Workspaces()
+	if err != nil || len(all) == 0 {
+		return "`perdure new NAME` makes one"
+	}
+	names := make([]string, 0, len(all))
+	for _, d := range all {
+		names = append(names, d.Name)
+	}
+	return "there are: " + strings.Join(names, ", ")
+}
+
+// pick lists the workspaces and attaches to the one that is chosen by its number or name.
+func (s *Server) pick(ctx context.Context, r *Request) Exit {
+	out := crlf{r.Out}
+	list, err := s.summaries(ctx)
+	if err != nil {
+		return Exit{Status: report(err, false, out, out)}
+	}
+	if r.User != commandUser && r.User != s.login {
+		fmt.Fprintf(out, "perdure: no workspace %s\n", quoteName(r.User))
+	}
+	if len(list) == 0 {
+		fmt.Fprintln(out, "no workspaces yet: `perdure new NAME` makes one")
+		return Exit{Status: statusMissing}
+	}
+	for i, w := range list {
+		fmt.Fprintf(out, "%3d  %-20s %-8s %s\n", i+1, w.Name, w.State, clip(escapeLine(w.Goal), 60))
+	}
+	if r.Term == nil {
+		return Exit{Status: statusMissing}
+	}
+	fmt.Fprint(out, "number or name (q leaves): ")
+	word, rest := readWord(ctx, r, out)
+	if word == "" || word == "q" {
+		return Exit{}
+	}
+	for i, w := range list {
+		if w.Name == word || fmt.Sprint(i+1) == word {
+			r.In = rest
+			return s.attach(ctx, r, w.Name, false)
+		}
+	}
+	return Exit{Status: report(missing("", "no workspace %s", quoteName(word)), false, out, out)}
+}
+
+func sorted(list []string) []string {
+	slices.Sort(list)
+	return list
+}

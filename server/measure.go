@@ -1,0 +1,216 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"perdure/handoff"
+	"perdure/handoff/results"
+	"perdure/workspace"
+)
+
+// recordRequest is a claim, and what it answers.
+type recordRequest struct {
+	author  string
+	claim   handoff.Claim
+	repairs string   // the record that this one repairs
+	explain []string // 'SUBJECT: T', one for each finding
+}
+
+// measure runs the workspace's checks on a tree that must not move meanwhile.
+func (s *Server) measure(ctx context.Context, d workspace.Definition, reason string, progress func(handoff.Progress)) (measurement, error) {
+	select {
+	case s.checks <- struct{}{}:
+		defer func() { <-s.checks }()
+	case <-ctx.Done():
+		return measurement{}, ctx.Err()
+	}
+	snap, err := s.capture(ctx, d.Name, reason, "")
+	if err != nil {
+		return measurement{}, err
+	}
+	run := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
+	m := measurement{snap: snap, measured: handoff.Measured{At: time.Now().UTC(), Head: snap.Head, Branch: snap.Branch, Tree: snap.Tree, Snapshot: snap.ID}}
+	for _, c := range checkSpecs(d) {
+		m.measured.Checks = append(m.measured.Checks, run.Run(ctx, c))
+	}
+	if err := ctx.Err(); err != nil {
+		return m, err
+	}
+	after, err := s.snaps.Read(ctx, d.Name, d.Dir)
+	if err != nil {
+		return m, fmt.Errorf("read the tree after the checks: %w", err)
+	}
+	if after.Tree != snap.Tree {
+		return m, s.movedError(ctx, after.Repo, snap.Tree, after.Tree)
+	}
+	if snap.Head != "" {
+		if paths, ok, err := s.snaps.ChangedSince(ctx, d.Dir, after.Repo, snap.Head, snap.Tree); err == nil && ok {
+			m.measured.Uncommitted = len(paths)
+		}
+	}
+	return m, nil
+}
+
+// movedError names the files that changed under the checks.
+func (s *Server) movedError(ctx context.Context, repo, before, after string) error {
+	changes, err := s.snaps.Diff(ctx, repo, before, after)
+	if err != nil {
+		return errTreeMoved
+	}
+	var paths []string
+	for _, c := range changes {
+		paths = append(paths, c.Path)
+	}
+	return refused("record again once nothing edits the tree; a check that writes files should write ignored ones", "%w: %s", errTreeMoved, strings.Join(paths, ", "))
+}
+
+// problems refuses a record whose checks gave no answer.
+func problems(m handoff.Measured) error {
+	for _, c := range m.Checks {
+		if c.Problem != "" {
+			return &problem{handoff.Inconclusive.ExitStatus(), "inconclusive", fmt.Errorf("check %q gave no answer: %s\n%s", c.Label, c.Problem, c.Tail),
+				"mend the check (`perdure set NAME --check …`), then record again"}
+		}
+	}
+	return nil
+}
+
+// record measures, compares the claim with what was measured, and stores both.
+func (s *Server) record(ctx context.Context, name string, q recordRequest, progress func(handoff.Progress)) (handoff.Record, error) {
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	reason := "record"
+	if q.repairs != "" || q.explain != nil {
+		reason = "repair"
+	}
+	m, err := s.measure(ctx, d, reason, progress)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	if err := problems(m.measured); err != nil {
+		return handoff.Record{}, err
+	}
+	claim, mismatches, err := handoff.Accept(q.claim, m.measured)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	if len(mismatches) > 0 {
+		return handoff.Record{}, contradicted(mismatches)
+	}
+	r := handoff.Record{ID: newID(), Author: q.author, Workspace: name, Measured: m.measured, Claim: &claim, Repairs: q.repairs, Explain: q.explain}
+	if r, err = s.appendRecord(ctx, name, r); err != nil {
+		return r, err
+	}
+	s.event(name, "recorded", map[string]any{"record": r.ID, "seq": r.Seq, "by": q.author})
+	_, err = s.writeBrief(ctx, d)
+	return r, err
+}
+
+// contradicted refuses a claim, naming each test.
+func contradicted(list []handoff.Mismatch) error {
+	var b strings.Builder
+	b.WriteString("the measurement contradicts the claim")
+	for _, m := range list {
+		fmt.Fprintf(&b, "\n  %s: claimed %s, measured %s", m.ID, orNothing(m.Claimed), orNothing(m.Measured))
+		if m.Why != "" {
+			fmt.Fprintf(&b, " (%s)", m.Why)
+		}
+	}
+	return &problem{handoff.Contradicted.ExitStatus(), "contradicted", fmt.Errorf("%s", b.String()),
+		"claim each failure with --failed 'ID: why', and only tests that were measured with --passed"}
+}
+
+func orNothing(s string) string {
+	if s == "" {
+		return "nothing"
+	}
+	return s
+}
+
+// repair answers a broken record with a new measured one, and releases the halt.
+func (s *Server) repair(ctx context.Context, name string, q recordRequest, progress func(handoff.Progress)) (handoff.Record, error) {
+	h, err := s.store.Halt(name)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	if h == nil {
+		return handoff.Record{}, refused(fmt.Sprintf("`perdure handoff record %s` adds a record", name), "%s is not halted: there is nothing to repair", name)
+	}
+	if err := explained(h.Report, q.explain); err != nil {
+		return handoff.Record{}, err
+	}
+	q.repairs = h.Record
+	r, err := s.record(ctx, name, q, progress)
+	if err != nil {
+		return r, err
+	}
+	return r, s.release(ctx, name, "repaired", map[string]any{"record": r.ID, "repairs": h.Record, "by": q.author})
+}
+
+// carry runs the checks again and keeps the claims, where no result changed.
+func (s *Server) carry(ctx context.Context, name, author string, progress func(handoff.Progress)) (handoff.Record, error) {
+	old, _, err := s.inForce(name)
+	if err != nil {
+		return handoff.Record{}, refused("repair with --explain instead", "nothing to carry: %w", err)
+	}
+	if old == nil || old.Claim == nil {
+		return handoff.Record{}, missing("record one with `perdure handoff record`", "%s has no record to carry", name)
+	}
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	m, err := s.measure(ctx, d, "repair", progress)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	if err := problems(m.measured); err != nil {
+		return handoff.Record{}, err
+	}
+	if diff := changedResults(old.Measured, m.measured); len(diff) > 0 {
+		return handoff.Record{}, refused(fmt.Sprintf("`perdure handoff repair %s --explain 'SUBJECT: why' …` answers each finding", name),
+			"results changed, so the claims can't be carried:\n  %s", strings.Join(diff, "\n  "))
+	}
+	r := handoff.Record{ID: newID(), Author: author, Workspace: name, Measured: m.measured, Claim: old.Claim, Repairs: old.ID}
+	if r, err = s.appendRecord(ctx, name, r); err != nil {
+		return r, err
+	}
+	s.event(name, "recorded", map[string]any{"record": r.ID, "seq": r.Seq, "by": author, "carried": old.ID})
+	if err := s.release(ctx, name, "repaired", map[string]any{"record": r.ID, "repairs": old.ID, "carried": true, "by": author}); err != nil {
+		return r, err
+	}
+	_, err = s.writeBrief(ctx, d)
+	return r, err
+}
+
+// changedResults lists the tests whose outcome differs between two measurements, either way.
+func changedResults(before, after handoff.Measured) []string {
+	was, is := outcomes(before), outcomes(after)
+	var out []string
+	for id, o := range was {
+		if is[id] != o {
+			out = append(out, fmt.Sprintf("%s: %s → %s", id, o, orNothing(string(is[id]))))
+		}
+	}
+	for id, o := range is {
+		if _, ok := was[id]; !ok {
+			out = append(out, fmt.Sprintf("%s: new → %s", id, o))
+		}
+	}
+	return sorted(out)
+}
+
+func outcomes(m handoff.Measured) map[string]results.Outcome {
+	out := map[string]results.Outcome{}
+	for _, c := range m.Checks {
+		for id, o := range c.Results {
+			out[id] = o
+		}
+	}
+	return out
+}

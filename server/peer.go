@@ -1,0 +1,222 @@
+package server
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gliderlabs/ssh"
+	gossh "golang.org/x/crypto/ssh"
+	"golang.org/x/sys/unix"
+)
+
+// maxChannels bounds the sessions of one connection; maxRefusals the further ones it may ask for before it is
+// closed, since the SSH library remembers each refused channel as long as the connection lives.
+const (
+	maxChannels = 64
+	maxRefusals = 4096
+)
+
+type (
+	peerKey     struct{} // in a connection's context: its *peerConn
+	identityKey struct{} // in the ExtraData of its permissions: its *identity
+)
+
+// identity is who was verified to be at the other end, and what their key allows.
+type identity struct {
+	peer    string
+	pid     int    // unix socket only
+	command string // forced by the key; "" if none is
+	noPty   bool
+	local   bool
+}
+
+// identityOf reads the identity from where only a successful authentication puts it.
+func identityOf(c *gossh.ServerConn) *identity {
+	if c.Permissions == nil {
+		return nil
+	}
+	id, _ := c.Permissions.ExtraData[identityKey{}].(*identity)
+	return id
+}
+
+// peerConn is a connection that knows when it was last heard of.
+type peerConn struct {
+	net.Conn
+	source string    // the address without its port; the unit of fairness
+	kernel *identity // unix socket only: verified before the handshake
+	heard  atomic.Int64
+	once   sync.Once
+	inside chan struct{} // closed when authenticated
+
+	mu                sync.Mutex
+	channels, refused int
+}
+
+func newPeer(c net.Conn, source string, kernel *identity) *peerConn {
+	p := &peerConn{Conn: c, source: source, kernel: kernel, inside: make(chan struct{})}
+	p.heard.Store(time.Now().UnixNano())
+	return p
+}
+
+func networkPeer(c net.Conn) *peerConn {
+	source := c.RemoteAddr().String()
+	if host, _, err := net.SplitHostPort(source); err == nil {
+		source = host
+	}
+	return newPeer(c, source, nil)
+}
+
+// localPeer refuses every process of another uid.
+func localPeer(c net.Conn) (*peerConn, error) {
+	u, ok := c.(*net.UnixConn)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a unix socket", c.LocalAddr().Network())
+	}
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("ask who connects: %w", err)
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err == nil {
+		err = credErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ask who connects: %w", err)
+	}
+	name := fmt.Sprintf("uid %d pid %d", cred.Uid, cred.Pid)
+	if int(cred.Uid) != os.Getuid() {
+		return nil, fmt.Errorf("%s may not use the local socket of uid %d", name, os.Getuid())
+	}
+	return newPeer(c, "local", &identity{peer: name, pid: int(cred.Pid), local: true}), nil
+}
+
+func (c *peerConn) local() bool { return c.kernel != nil }
+
+func (c *peerConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// SetDeadline does nothing: gliderlabs/ssh clears the deadline before each read and write, so that none can be
+// relied on. The watch closes the connection instead.
+func (c *peerConn) SetDeadline(time.Time) error { return nil }
+
+func (c *peerConn) silence() time.Duration { return time.Since(time.Unix(0, c.heard.Load())) }
+
+func (c *peerConn) enter() { c.once.Do(func() { close(c.inside) }) }
+
+// open takes one of the connection's channels. Where none is left it says so, and whether patience is at an end.
+func (c *peerConn) open() (ok, patience bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.channels >= maxChannels {
+		c.refused++
+		return false, c.refused < maxRefusals
+	}
+	c.channels++
+	return true, true
+}
+
+func (c *peerConn) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.channels--
+}
+
+// watch closes a connection that doesn't authenticate within the grace time, or later goes silent. Any byte counts
+// as a sign of life, since an answer may queue behind much else on a slow link.
+func (d *door) watch(ctx ssh.Context, c *peerConn) {
+	grace := time.NewTimer(d.opts.Grace)
+	defer grace.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-grace.C:
+		d.log.Info("connection closed: not authenticated in time", "source", c.source)
+		c.Close()
+		return
+	case <-c.inside:
+	}
+	tick := time.NewTicker(d.opts.Keepalive)
+	defer tick.Stop()
+	var asking atomic.Bool
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if c.silence() >= d.opts.Dead {
+			d.log.Info("connection closed: the peer is gone", "source", c.source)
+			c.Close()
+			return
+		}
+		conn, ok := ctx.Value(ssh.ContextKeyConn).(*gossh.ServerConn)
+		if !ok || !asking.CompareAndSwap(false, true) {
+			continue // the last question is still open
+		}
+		if !d.begin(func() { defer asking.Store(false); askAlive(conn) }) {
+			return
+		}
+	}
+}
+
+// askAlive waits for the answer, whatever it is; a failure to ask shows in the connection itself.
+func askAlive(c *gossh.ServerConn) { _, _, _ = c.SendRequest("keepalive@openssh.com", true, nil) }
+
+// waitingRoom holds the connections that have not authenticated. When it is full, the source that has the most of
+// them gives up its oldest: a flood from one address then shuts out nobody else, and a newcomer always gets a turn.
+type waitingRoom struct {
+	mu      sync.Mutex
+	max     int
+	total   int
+	sources map[string][]*peerConn
+}
+
+func (w *waitingRoom) add(c *peerConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.total >= w.max {
+		most := ""
+		for s, list := range w.sources {
+			if most == "" || len(list) > len(w.sources[most]) {
+				most = s
+			}
+		}
+		oldest := w.sources[most][0]
+		w.drop(oldest)
+		oldest.Close()
+	}
+	w.sources[c.source] = append(w.sources[c.source], c)
+	w.total++
+}
+
+func (w *waitingRoom) remove(c *peerConn) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.drop(c)
+}
+
+func (w *waitingRoom) drop(c *peerConn) {
+	list := w.sources[c.source]
+	i := slices.Index(list, c)
+	if i < 0 {
+		return
+	}
+	w.total--
+	if list = slices.Delete(list, i, i+1); len(list) == 0 {
+		delete(w.sources, c.source)
+		return
+	}
+	w.sources[c.source] = list
+}

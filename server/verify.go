@@ -1,0 +1,307 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"perdure/handoff"
+	"perdure/server/store"
+	"perdure/workspace"
+)
+
+// verification is one full verification under way; later comers join it.
+type verification struct {
+	done   chan struct{}
+	report handoff.Report
+	err    error
+
+	mu       sync.Mutex
+	progress handoff.Progress
+}
+
+func (v *verification) tell(p handoff.Progress) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.progress = p
+}
+
+func (v *verification) latest() handoff.Progress {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.progress
+}
+
+// verifyFull begins a full verification, or joins the one under way. It belongs to the server, so that whoever
+// asked may leave without cancelling it.
+func (s *Server) verifyFull(name string) *verification {
+	sp := s.space(name)
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.running != nil {
+		return sp.running
+	}
+	v := &verification{done: make(chan struct{})}
+	sp.running = v
+	s.wg.Go(func() {
+		defer func() {
+			sp.mu.Lock()
+			sp.running = nil
+			sp.mu.Unlock()
+			close(v.done)
+		}()
+		v.report, v.err = s.runFull(s.ctx, name, v.tell)
+	})
+	return v
+}
+
+// wait returns the outcome; the caller's leaving ends only the wait.
+func (v *verification) wait(ctx context.Context) (handoff.Report, error) {
+	select {
+	case <-ctx.Done():
+		return handoff.Report{}, context.Cause(ctx)
+	case <-v.done:
+		return v.report, v.err
+	}
+}
+
+func (s *Server) runFull(ctx context.Context, name string, progress func(handoff.Progress)) (handoff.Report, error) {
+	select {
+	case s.checks <- struct{}{}:
+		defer func() { <-s.checks }()
+	case <-ctx.Done():
+		return handoff.Report{}, ctx.Err()
+	}
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	if isDir(d.Dir) {
+		if _, _, err := s.captureIfChanged(ctx, name, "verify"); err != nil {
+			return handoff.Report{}, err
+		}
+	}
+	rep, err := s.verifyOnce(ctx, d, false, progress)
+	if err != nil {
+		return rep, err
+	}
+	if ctx.Err() != nil { // the server went: a check that was cut short says nothing of the record
+		return rep, ctx.Err()
+	}
+	if err := s.store.PutReport(name, rep.Record, rep); err != nil {
+		return rep, fmt.Errorf("keep the report: %w", err)
+	}
+	s.event(name, "verified", map[string]any{"verdict": string(rep.Verdict), "record": rep.Record})
+	return rep, s.settle(ctx, name, rep)
+}
+
+// verifyQuick runs no check; it is never stored as the record's verdict and releases nothing.
+func (s *Server) verifyQuick(ctx context.Context, name string) (handoff.Report, error) {
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	return s.verifyOnce(ctx, d, true, nil)
+}
+
+// verifyOnce compares the record in force with the tree. While the session is live the tree may move: then the
+// record's own tree is checked in a scratch checkout.
+func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick bool, progress func(handoff.Progress)) (handoff.Report, error) {
+	record, chain, decodeErr := s.inForce(d.Name)
+	if !isDir(d.Dir) {
+		return goneReport(d, record), nil
+	}
+	live := s.space(d.Name).live() != nil
+	run, cleanup, err := s.runner(ctx, d, record, live && !quick, progress)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	defer cleanup()
+	others, err := s.othersOwn(d)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	return handoff.Verify(ctx, handoff.VerifyRequest{
+		Workspace: d.Name, Encoded: chain, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
+		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
+		Quick: quick, Live: live, Snapshots: s.snaps, Runner: run, Now: time.Now,
+	}), nil
+}
+
+// runner runs checks in the workspace's directory, or, where a session is live in it, in a scratch checkout of the
+// record's tree. cleanup removes the scratch.
+func (s *Server) runner(ctx context.Context, d workspace.Definition, record *handoff.Record, scratch bool, progress func(handoff.Progress)) (*handoff.Runner, func(), error) {
+	r := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
+	if record == nil || (!scratch && !s.othersLiveIn(d)) {
+		return r, func() {}, nil
+	}
+	list, err := s.store.Snapshots(d.Name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the snapshots: %w", err)
+	}
+	for _, snap := range list {
+		if snap.Tree != record.Measured.Tree {
+			continue
+		}
+		dir := filepath.Join(s.opts.State, "scratch", newID())
+		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+			return nil, nil, fmt.Errorf("make a scratch checkout: %w", err)
+		}
+		if _, err := s.snaps.Restore(ctx, snap, dir, nil, false); err != nil {
+			os.RemoveAll(dir)
+			return nil, nil, fmt.Errorf("make a scratch checkout: %w", err)
+		}
+		r.Dir = dir
+		return r, func() { os.RemoveAll(dir) }, nil
+	}
+	return r, func() {}, nil
+}
+
+// othersLiveIn says whether another workspace's session works in the same directory.
+func (s *Server) othersLiveIn(d workspace.Definition) bool {
+	for _, sp := range s.allSpaces() {
+		if sp.name == d.Name || sp.live() == nil {
+			continue
+		}
+		if o, err := s.store.Workspace(sp.name); err == nil && o.Dir == d.Dir {
+			return true
+		}
+	}
+	return false
+}
+
+// othersOwn is what the other workspaces of the same directory own.
+func (s *Server) othersOwn(d workspace.Definition) (map[string][]string, error) {
+	all, err := s.store.Workspaces()
+	if err != nil {
+		return nil, fmt.Errorf("read the workspaces: %w", err)
+	}
+	out := map[string][]string{}
+	for _, o := range all {
+		if o.Name != d.Name && o.Dir == d.Dir && len(o.Owns) > 0 {
+			out[o.Name] = o.Owns
+		}
+	}
+	return out, nil
+}
+
+// goneReport says that the directory is gone and how to get the last snapshot back; nothing is made in its place.
+func goneReport(d workspace.Definition, record *handoff.Record) handoff.Report {
+	rep := handoff.Report{Verdict: handoff.Invalid, Scope: "full", At: time.Now().UTC()}
+	if record != nil {
+		rep.Record = record.ID
+	}
+	rep.Findings = []handoff.Finding{{Kind: string(handoff.Invalid), Subject: "directory", Recorded: d.Dir, Found: "gone",
+		Note: fmt.Sprintf("bring the last snapshot back with `perdure restore %s latest --to %s`", d.Name, d.Dir)}}
+	return rep
+}
+
+// settle halts a workspace whose record does not hold, and releases one whose record holds after all.
+func (s *Server) settle(ctx context.Context, name string, rep handoff.Report) error {
+	if halts(rep.Verdict) {
+		return s.halt(ctx, name, rep)
+	}
+	h, err := s.store.Halt(name)
+	if err != nil || h == nil {
+		return err
+	}
+	if rep.Verdict == handoff.Unrecorded {
+		return nil
+	}
+	return s.release(ctx, name, "released", map[string]any{"verdict": string(rep.Verdict)})
+}
+
+// halts says which verdicts stop work.
+func halts(v handoff.Verdict) bool {
+	switch v {
+	case handoff.Drifted, handoff.Contradicted, handoff.Inconclusive, handoff.Invalid:
+		return true
+	}
+	return false
+}
+
+func (s *Server) halt(ctx context.Context, name string, rep handoff.Report) error {
+	body, err := json.Marshal(rep)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	h := store.Halt{Workspace: name, At: time.Now().UTC(), Verdict: rep.Verdict, Record: rep.Record, Reason: haltReason(rep), Report: body}
+	old, err := s.store.Halt(name)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		h.At = old.At // since when counts from the first
+	}
+	data, err := json.Marshal(h)
+	if err != nil {
+		return fmt.Errorf("encode the halt: %w", err)
+	}
+	if err := s.snaps.Put(ctx, name, kindHalt, "current", data); err != nil {
+		return fmt.Errorf("keep the halt: %w", err)
+	}
+	if err := s.store.PutHalt(h); err != nil {
+		return fmt.Errorf("index the halt: %w", err)
+	}
+	if old == nil {
+		s.event(name, "halted", map[string]any{"verdict": string(rep.Verdict), "record": rep.Record})
+	}
+	return nil
+}
+
+// haltReason is the worst finding in one line.
+func haltReason(rep handoff.Report) string {
+	for _, f := range rep.Findings {
+		if f.Kind == string(rep.Verdict) {
+			return fmt.Sprintf("%s: %s", rep.Verdict, f.Subject)
+		}
+	}
+	return string(rep.Verdict)
+}
+
+func (s *Server) release(ctx context.Context, name, kind string, fields map[string]any) error {
+	h, err := s.store.Halt(name)
+	if err != nil {
+		return err
+	}
+	if h != nil {
+		if err := s.snaps.Put(ctx, name, kindHalt, "current", nil); err != nil {
+			return fmt.Errorf("release %s: %w", name, err)
+		}
+		if err := s.store.DeleteHalt(name); err != nil {
+			return fmt.Errorf("release %s: %w", name, err)
+		}
+	}
+	s.event(name, kind, fields)
+	return nil
+}
+
+// comeBack starts again what was live when the box went down: verified first, and only where the verdict allows.
+func (s *Server) comeBack(ctx context.Context) {
+	for _, sp := range s.allSpaces() {
+		sess := sp.newest()
+		if sess == nil || sess.State != workspace.Lost || sess.Boot == "" || sess.Boot == workspace.BootID() || sess.Repair {
+			continue
+		}
+		d, err := s.store.Workspace(sp.name)
+		if err != nil || d.Restart == "never" {
+			continue
+		}
+		rep, err := s.verifyFull(sp.name).wait(ctx)
+		if err != nil {
+			s.log.Error("verify after a reboot", "workspace", sp.name, "err", err)
+			continue
+		}
+		if halts(rep.Verdict) {
+			continue
+		}
+		if _, err := s.startSession(ctx, d, startOptions{verdict: rep.Verdict}); err != nil && !errors.Is(err, context.Canceled) {
+			s.log.Error("start after a reboot", "workspace", sp.name, "err", err)
+		}
+	}
+}
