@@ -26,11 +26,11 @@ var ErrUnreachable = errors.New("can't reach the server")
 
 // Options say what to run, where and with what.
 type Options struct {
-	Socket string   // the server's unix socket; used where Host is empty
-	Host   string   // [USER@]HOST[:PORT], reached by the system's ssh
-	SSH    string   // the ssh program with its arguments, split as a shell would; empty means "ssh"
-	Args   []string // the command's words
-	Env    []string // KEY=VALUE pairs to send along; over Host, ssh's own configuration decides
+	Socket string    // the server's unix socket; used where Host is empty
+	Host   string    // [USER@]HOST[:PORT], reached by the system's ssh
+	SSH    string    // the ssh program with its arguments, split as a shell would; empty means "ssh"
+	Args   []string  // the command's words
+	Env    []string  // KEY=VALUE pairs to send along; over Host, ssh's own configuration decides
 	Stdin  io.Reader // nil is an empty input: nothing is read, and nothing is taken from a loop around us
 	Stdout io.Writer
 	Stderr io.Writer

@@ -21,8 +21,16 @@ const handshakeTime = 15 * time.Second
 // localUser is the name under which every line is a command, whatever workspaces exist.
 const localUser = "perdure"
 
-// runLocal runs a command over the server's unix socket.
+// runLocal runs a command over the server's unix socket. Whatever breaks once ctx has ended breaks by that.
 func runLocal(ctx context.Context, o Options) (int, error) {
+	status, err := runSocket(ctx, o)
+	if err != nil && ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	return status, err
+}
+
+func runSocket(ctx context.Context, o Options) (int, error) {
 	conn, err := dialSocket(ctx, o.Socket)
 	if err != nil {
 		return 0, err
@@ -41,9 +49,9 @@ func runLocal(ctx context.Context, o Options) (int, error) {
 		}
 	}
 	if o.TTY {
-		return runTerminal(ctx, conn, sess, o)
+		return runTerminal(conn, sess, o)
 	}
-	return runPlain(ctx, conn, sess, o)
+	return runPlain(conn, sess, o)
 }
 
 // dialSocket opens an SSH connection on a unix socket. Its host key proves nothing there: that the socket
@@ -101,7 +109,7 @@ func short(err error) error {
 }
 
 // runPlain runs a command without a terminal.
-func runPlain(ctx context.Context, conn *ssh.Client, sess *ssh.Session, o Options) (int, error) {
+func runPlain(conn *ssh.Client, sess *ssh.Session, o Options) (int, error) {
 	sess.Stdout, sess.Stderr = orDiscard(o.Stdout), orDiscard(o.Stderr)
 	finish, err := feedInput(sess, o.Stdin)
 	if err != nil {
@@ -114,7 +122,7 @@ func runPlain(ctx context.Context, conn *ssh.Client, sess *ssh.Session, o Option
 	done := forwardSignals(conn, sess)
 	err = sess.Wait()
 	done()
-	return exitStatus(ctx, err)
+	return exitStatus(err)
 }
 
 // feedInput copies the input to the session beside the caller; finish ends the copy and waits for it where
@@ -155,7 +163,7 @@ func copyInput(w io.WriteCloser, r io.Reader) {
 }
 
 // exitStatus reads how a session ended.
-func exitStatus(ctx context.Context, err error) (int, error) {
+func exitStatus(err error) (int, error) {
 	var exit *ssh.ExitError
 	var lost *ssh.ExitMissingError
 	switch {
@@ -165,8 +173,6 @@ func exitStatus(ctx context.Context, err error) (int, error) {
 		return signalStatus(exit.Signal()), nil
 	case errors.As(err, &exit):
 		return exit.ExitStatus(), nil
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
 	case errors.As(err, &lost):
 		return 0, fmt.Errorf("%w: it broke off", ErrUnreachable)
 	}

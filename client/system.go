@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	shlex "github.com/anmitsu/go-shlex"
+	"github.com/google/shlex"
 )
 
 // sshFailed is the status by which ssh(1) tells its own failures.
@@ -62,7 +62,7 @@ func systemArgv(o Options) ([]string, error) {
 	}
 	argv := []string{"ssh"}
 	if strings.TrimSpace(o.SSH) != "" {
-		if argv, err = shlex.Split(o.SSH, true); err != nil || len(argv) == 0 {
+		if argv, err = shlex.Split(o.SSH); err != nil || len(argv) == 0 {
 			return nil, fmt.Errorf("%w: PERDURE_SSH: %q is no command: %w", ErrUnreachable, o.SSH, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -98,7 +97,7 @@ type windowChange struct{ Cols, Rows, XPixel, YPixel uint32 }
 const noModes = "\x00"
 
 // runTerminal runs a command in a terminal of the server's, shown in ours.
-func runTerminal(ctx context.Context, conn *ssh.Client, sess *ssh.Session, o Options) (int, error) {
+func runTerminal(conn *ssh.Client, sess *ssh.Session, o Options) (int, error) {
 	t, err := openTerminal(o.Stdin, o.Stdout)
 	if err != nil {
 		return 0, err
@@ -123,7 +122,7 @@ func runTerminal(ctx context.Context, conn *ssh.Client, sess *ssh.Session, o Opt
 	for {
 		select {
 		case err := <-ended:
-			status, err := exitStatus(ctx, err)
+			status, err := exitStatus(err)
 			t.restore(err != nil)
 			return status, err
 		case <-t.resized:

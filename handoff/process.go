@@ -19,9 +19,10 @@ const markName = "PERDURE_CHECK"
 func endAll(group int, mark string) int {
 	found := map[int]bool{}
 	for range 50 {
+		// Looked for before the group is killed, or its own would go uncounted.
+		pids := marked(mark)
 		// ESRCH: the group is empty.
 		groupGone := syscall.Kill(-group, syscall.SIGKILL) != nil
-		pids := marked(mark)
 		for _, pid := range pids {
 			found[pid] = true
 			_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -209,7 +209,7 @@ func noticeText(name string, rep handoff.Report) string {
 		text += fmt.Sprintf(", record behind by %d file(s)", rep.Behind)
 	}
 	for _, f := range rep.Findings {
-		if f.Kind == string(rep.Verdict) && halts(rep.Verdict) {
+		if f.Kind == string(rep.Verdict) && rep.Verdict.Halts() {
 			return text + ": " + handoff.Escape(f.Subject)
 		}
 	}

@@ -134,7 +134,7 @@ func (files keyFiles) admit(key gossh.PublicKey, from netip.Addr, now time.Time)
 }
 
 // readKeyFile reads a file that nobody else can have written: it and its folder belong to us or root and are not
-// writable by others, and it is no symbolic link. The checks are on what was opened, not on a name.
+// writable by others, and it is no symbolic link. The file's checks are on what was opened, not on its name.
 func readKeyFile(path string) ([]byte, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {

@@ -121,7 +121,7 @@ func (c *call) handoffLogCommand() *cobra.Command {
 		}
 		t := tabwriter.NewWriter(c.out, 2, 8, 2, ' ', 0)
 		for _, e := range list {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"), e.Kind, e.ID, strings.Join(e.Verdicts, " → "), escapeLine(e.Text+e.Error))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"), e.Kind, e.ID, strings.Join(e.Verdicts, " → "), handoff.Escape(e.Text+e.Error))
 		}
 		return t.Flush()
 	}}
@@ -206,14 +206,14 @@ func (c *call) handoffExportCommand() *cobra.Command {
 			file = c.path(to)
 		}
 		if old, err := os.ReadFile(file); err == nil && !strings.HasPrefix(string(old), exportMark) {
-			return refused("name another file with --to", "%s was not written by perdure", escapeLine(file))
+			return refused("name another file with --to", "%s was not written by perdure", handoff.Escape(file))
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("export: %w", err)
 		}
 		if err := writeAtomic(file, []byte(exportMark+"\n\n"+handoff.Markdown(r)), 0o644); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
-		_, err = fmt.Fprintf(c.out, "exported %s to %s\n", r.ID, escapeLine(file))
+		_, err = fmt.Fprintf(c.out, "exported %s to %s\n", r.ID, handoff.Escape(file))
 		return err
 	}
 	return cmd

@@ -11,187 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"perdure/handoff"
-	"perdure/snapshot"
 	"perdure/workspace"
 )
-
-// summary is one workspace as `ls --json` promises it.
-type summary struct {
-	Name      string           `json:"name"`
-	Dir       string           `json:"dir"`
-	Goal      string           `json:"goal"`
-	Owns      []string         `json:"owns"`
-	Checks    []string         `json:"checks"`
-	State     string           `json:"state"`
-	Session   *sessionSummary  `json:"session"`
-	Attention *attention       `json:"attention"`
-	Handoff   *handoffSummary  `json:"handoff"`
-	Snapshot  *snapshotSummary `json:"snapshot"`
-}
-
-type sessionSummary struct {
-	ID       string     `json:"id"`
-	State    string     `json:"state"`
-	Pid      int        `json:"pid"`
-	Started  time.Time  `json:"started"`
-	Ended    *time.Time `json:"ended"`
-	Exit     *int       `json:"exit"`
-	Signal   string     `json:"signal,omitempty"`
-	Attached int        `json:"attached"`
-	Activity string     `json:"activity"`
-	Source   string     `json:"source"`
-	Repair   bool       `json:"repair"`
-}
-
-type attention struct {
-	Why   string    `json:"why"`
-	Since time.Time `json:"since"`
-	Text  string    `json:"text"`
-}
-
-type handoffSummary struct {
-	ID      string    `json:"id"`
-	At      time.Time `json:"at"`
-	Verdict *string   `json:"verdict"`
-	Behind  int       `json:"behind"`
-}
-
-type snapshotSummary struct {
-	ID     string    `json:"id"`
-	At     time.Time `json:"at"`
-	Reason string    `json:"reason"`
-}
-
-// details is what `show` adds.
-type details struct {
-	summary
-	Shares     []string          `json:"shares"`
-	Questions  []string          `json:"questions"`
-	Command    []string          `json:"command"`
-	Base       string            `json:"base"`
-	Store      string            `json:"store"`
-	Path       string            `json:"path"`
-	CheckCmds  []workspace.Check `json:"check_commands"`
-	Results    string            `json:"results"`
-	Restart    string            `json:"restart"`
-	OnMismatch string            `json:"on_mismatch"`
-	Interval   string            `json:"interval"`
-	Created    time.Time         `json:"created"`
-	Untested   []string          `json:"untested"`
-	Flaky      []string          `json:"flaky"`
-	Overrides  []json.RawMessage `json:"overrides"`
-}
-
-// workingFor is how long after its last output a session still counts as working.
-const workingFor = 3 * time.Second
-
-func (s *Server) summaries(ctx context.Context) ([]summary, error) {
-	all, err := s.store.Workspaces()
-	if err != nil {
-		return nil, fmt.Errorf("read the workspaces: %w", err)
-	}
-	out := make([]summary, 0, len(all))
-	for _, d := range all {
-		w, err := s.summarize(ctx, d)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, w)
-	}
-	return out, nil
-}
-
-func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary, error) {
-	w := summary{Name: d.Name, Dir: d.Dir, Goal: d.Goal, Owns: some(d.Owns), Checks: []string{}, State: "stopped"}
-	for _, c := range d.Checks {
-		w.Checks = append(w.Checks, c.Cmd)
-	}
-	if sess := s.space(d.Name).newest(); sess != nil {
-		w.Session = s.summarizeSession(ctx, sess)
-		if sess.State == workspace.Live {
-			w.State = "running"
-		}
-		if sess.State == workspace.Lost {
-			w.Attention = &attention{Why: "lost", Since: sess.Started, Text: "the session was lost; attaching verifies and starts a fresh one"}
-		}
-	}
-	h, err := s.store.Halt(d.Name)
-	if err != nil {
-		return w, fmt.Errorf("read the halt of %s: %w", d.Name, err)
-	}
-	if h != nil {
-		w.State = "halted"
-		w.Attention = &attention{Why: "halted", Since: h.At, Text: h.Reason}
-	}
-	snap, err := s.latest(d.Name)
-	if err != nil {
-		return w, err
-	}
-	if snap != nil {
-		w.Snapshot = &snapshotSummary{snap.ID, snap.At, snap.Reason}
-	}
-	w.Handoff, err = s.summarizeHandoff(d.Name, snap)
-	return w, err
-}
-
-func (s *Server) summarizeHandoff(name string, snap *snapshot.Snapshot) (*handoffSummary, error) {
-	r, _, err := s.inForce(name)
-	if err != nil {
-		v := string(handoff.Invalid)
-		return &handoffSummary{Verdict: &v}, nil
-	}
-	if r == nil {
-		return nil, nil
-	}
-	out := &handoffSummary{ID: r.ID, At: r.Measured.At}
-	if snap != nil && snap.Handoff == r.ID {
-		out.Behind = snap.Behind
-	}
-	reports, err := s.store.Reports(name)
-	if err != nil {
-		return nil, fmt.Errorf("read the reports of %s: %w", name, err)
-	}
-	for _, rep := range slices.Backward(reports) {
-		if rep.Record == r.ID {
-			v := string(rep.Verdict)
-			out.Verdict = &v
-			break
-		}
-	}
-	return out, nil
-}
-
-func (s *Server) summarizeSession(ctx context.Context, sess *workspace.Session) *sessionSummary {
-	out := &sessionSummary{ID: sess.ID, State: string(sess.State), Pid: sess.Pid, Started: sess.Started, Ended: sess.Ended, Activity: "idle", Source: "process", Repair: sess.Repair}
-	if sess.Exit != nil {
-		out.Exit, out.Signal = &sess.Exit.Code, sess.Exit.Signal
-	}
-	if sess.State != workspace.Live {
-		return out
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	st, err := sess.Status(ctx)
-	if err != nil {
-		return out // a host that does not answer in time shows as idle, not as gone
-	}
-	out.Attached, out.Source = st.Attached, "screen"
-	switch {
-	case st.Bell:
-		out.Activity, out.Source = "waiting", "bell"
-	case time.Since(st.LastOutput) < workingFor:
-		out.Activity = "working"
-	}
-	return out
-}
-
-// some makes an absent list an empty one, which JSON shows as [].
-func some[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
 
 func (c *call) lsCommand() *cobra.Command {
 	var needs bool
@@ -247,7 +68,7 @@ func (c *call) table(list []summary) error {
 		if w.Attention != nil {
 			need = fmt.Sprintf("%s %s", w.Attention.Why, ago(w.Attention.Since))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.Name, w.State, session, record, need, clip(escapeLine(w.Goal), 60))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.Name, w.State, session, record, need, clip(handoff.Escape(w.Goal), 60))
 	}
 	return t.Flush()
 }
@@ -307,7 +128,7 @@ func (s *Server) details(ctx context.Context, d workspace.Definition) (details, 
 func (c *call) describe(w details) error {
 	t := tabwriter.NewWriter(c.out, 2, 8, 2, ' ', 0)
 	row := func(k, format string, args ...any) {
-		fmt.Fprintf(t, "%s\t%s\n", k, escapeLine(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(t, "%s\t%s\n", k, handoff.Escape(fmt.Sprintf(format, args...)))
 	}
 	row("name", "%s", w.Name)
 	row("state", "%s", w.State)
@@ -334,74 +155,4 @@ func (c *call) describe(w details) error {
 	}
 	row("store", "%s", w.Store)
 	return t.Flush()
-}
-
-func (c *call) eventsCommand() *cobra.Command {
-	var follow bool
-	cmd := &cobra.Command{Use: "events [NAME] [--follow]", Short: "what happened", Args: cobra.MaximumNArgs(1)}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "go on with what happens next")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name := ""
-		if len(args) > 0 {
-			name = args[0] // a removed workspace's events can still be read
-			if err := workspace.ValidName(name); err != nil {
-				return usage("", "%w", err)
-			}
-		}
-		return c.follow(cmd.Context(), name, follow)
-	}
-	return cmd
-}
-
-func (c *call) follow(ctx context.Context, name string, follow bool) error {
-	var after uint64
-	for first := true; ; first = false {
-		wake := c.s.feed.next() // before the read, so that nothing falls between
-		events, err := c.s.store.Events(name, after, 0)
-		if err != nil {
-			return fmt.Errorf("read the events: %w", err)
-		}
-		if first && name != "" && len(events) == 0 {
-			if _, err := c.workspace([]string{name}); err != nil {
-				return err
-			}
-		}
-		for _, e := range events {
-			after = e.Seq
-			if err := c.printEvent(e); err != nil {
-				return nil // the reader left
-			}
-		}
-		if !follow {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.s.ctx.Done():
-			return nil
-		case <-wake:
-		}
-	}
-}
-
-func (c *call) printEvent(e storeEvent) error {
-	if c.json {
-		data, err := json.Marshal(e)
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(c.out, "%s\n", data)
-		return err
-	}
-	keys := make([]string, 0, len(e.Fields))
-	for k := range e.Fields {
-		keys = append(keys, k)
-	}
-	line := fmt.Sprintf("%s  %-16s %-12s", e.At.Local().Format("2006-01-02 15:04:05"), e.Workspace, e.Kind)
-	for _, k := range sorted(keys) {
-		line += fmt.Sprintf(" %s=%v", k, e.Fields[k])
-	}
-	_, err := fmt.Fprintln(c.out, escapeLine(line))
-	return err
 }

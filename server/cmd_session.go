@@ -266,7 +266,7 @@ func (c *call) briefCommand() *cobra.Command {
 		if c.json {
 			return c.print(map[string]string{"brief": text})
 		}
-		_, err = fmt.Fprint(c.out, handoff.Escape(text))
+		_, err = fmt.Fprint(c.out, escapeText(text))
 		return err
 	}}
 }

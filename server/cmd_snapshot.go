@@ -76,7 +76,7 @@ func (c *call) snapshotsCommand() *cobra.Command {
 		t := tabwriter.NewWriter(c.out, 2, 8, 2, ' ', 0)
 		fmt.Fprintln(t, "ID\tAT\tREASON\tBRANCH\tFILES\tBEHIND\tMESSAGE")
 		for _, s := range list {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", s.ID, s.At.Local().Format("2006-01-02 15:04:05"), s.Reason, escapeLine(s.Branch), s.Files, s.Behind, escapeLine(s.Message))
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%s\n", s.ID, s.At.Local().Format("2006-01-02 15:04:05"), s.Reason, handoff.Escape(s.Branch), s.Files, s.Behind, handoff.Escape(s.Message))
 		}
 		return t.Flush()
 	}
@@ -246,7 +246,7 @@ func (c *call) restore(ctx context.Context, d workspace.Definition, snap snapsho
 		return fmt.Errorf("restore to %s: %w", dest, err)
 	}
 	if len(entries) > 0 && !o.force {
-		return refused("name a new directory with --to, or add --force: the present is snapshotted first", "%s holds files that a restore could overwrite", escapeLine(dest))
+		return refused("name a new directory with --to, or add --force: the present is snapshotted first", "%s holds files that a restore could overwrite", handoff.Escape(dest))
 	}
 	if len(entries) > 0 && within(dest, d.Dir) {
 		if c.s.space(d.Name).live() != nil {
@@ -256,7 +256,7 @@ func (c *call) restore(ctx context.Context, d workspace.Definition, snap snapsho
 			return err
 		}
 	} else if len(entries) > 0 {
-		return refused("name a new directory with --to", "%s is not the workspace's directory, so what it holds can't be snapshotted first", escapeLine(dest))
+		return refused("name a new directory with --to", "%s is not the workspace's directory, so what it holds can't be snapshotted first", handoff.Escape(dest))
 	}
 	n, err := c.s.snaps.Restore(ctx, snap, dest, o.only, o.force)
 	if err != nil {
@@ -265,6 +265,6 @@ func (c *call) restore(ctx context.Context, d workspace.Definition, snap snapsho
 	if c.json {
 		return c.print(map[string]any{"snapshot": snap.ID, "to": dest, "files": n, "at": time.Now().UTC()})
 	}
-	_, err = fmt.Fprintf(c.out, "restored %d files of %s to %s\n", n, snap.ID, escapeLine(dest))
+	_, err = fmt.Fprintf(c.out, "restored %d files of %s to %s\n", n, snap.ID, handoff.Escape(dest))
 	return err
 }

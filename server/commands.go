@@ -175,12 +175,6 @@ func (c *call) path(p string) string {
 // quoteName shows a name from outside: quoted, controls escaped.
 func quoteName(name string) string { return fmt.Sprintf("%q", name) }
 
-// escapeLine shows text from outside in one line.
-func escapeLine(s string) string {
-	q := fmt.Sprintf("%q", s)
-	return strings.ReplaceAll(strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`), `\\`, `\`)
-}
-
 // readWord reads a line from a raw terminal, echoing it; what follows it stays in rest.
 func readWord(ctx context.Context, r *Request, out io.Writer) (word string, rest io.Reader) {
 	var line []byte

@@ -118,7 +118,9 @@ func (d *door) serveNetwork(ctx context.Context, l net.Listener) error {
 }
 
 // serveLocal lets the processes of this uid in, as the kernel names them (unix(7), SO_PEERCRED), without a key.
-func (d *door) serveLocal(ctx context.Context, l net.Listener) error { return d.accept(ctx, l, localPeer) }
+func (d *door) serveLocal(ctx context.Context, l net.Listener) error {
+	return d.accept(ctx, l, localPeer)
+}
 
 func (d *door) accept(ctx context.Context, l net.Listener, admit func(net.Conn) (*peerConn, error)) error {
 	stop := context.AfterFunc(ctx, func() { l.Close() })

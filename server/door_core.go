@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"perdure/handoff"
 	"perdure/server/store"
 	"perdure/workspace"
 )
@@ -82,7 +83,7 @@ func (s *Server) pick(ctx context.Context, r *Request) Exit {
 		return Exit{Status: statusMissing}
 	}
 	for i, w := range list {
-		fmt.Fprintf(out, "%3d  %-20s %-8s %s\n", i+1, w.Name, w.State, clip(escapeLine(w.Goal), 60))
+		fmt.Fprintf(out, "%3d  %-20s %-8s %s\n", i+1, w.Name, w.State, clip(handoff.Escape(w.Goal), 60))
 	}
 	if r.Term == nil {
 		return Exit{Status: statusMissing}

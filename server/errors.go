@@ -68,7 +68,7 @@ func report(err error, asJSON bool, out, errOut io.Writer) int {
 		_ = json.NewEncoder(out).Encode(body) // the peer is gone if this fails
 		return p.status
 	}
-	text := "perdure: " + handoff.Escape(p.Error()) + "\n"
+	text := "perdure: " + escapeText(p.Error()) + "\n"
 	for _, h := range strings.Split(p.hint, "\n") {
 		if h != "" {
 			text += "hint: " + handoff.Escape(h) + "\n"

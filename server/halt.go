@@ -21,7 +21,7 @@ func (a *attachment) verifyAndStart(ctx context.Context) (*workspace.Session, er
 		return nil, err
 	}
 	out := crlf{a.r.Out}
-	if !halts(rep.Verdict) {
+	if !rep.Verdict.Halts() {
 		if h, err := a.s.store.Halt(a.d.Name); err != nil || h == nil {
 			a.sayVerdict(out, *rep)
 			return a.start(ctx, startOptions{verdict: rep.Verdict})
@@ -154,7 +154,7 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		if err != nil || rep == nil {
 			return nil, rep == nil && err == nil, err
 		}
-		if !halts(rep.Verdict) {
+		if !rep.Verdict.Halts() {
 			a.sayVerdict(out, *rep)
 			sess, err = a.start(ctx, startOptions{verdict: rep.Verdict})
 			return sess, err == nil, err

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxChannels bounds the sessions of one connection; maxRefusals the further ones it may ask for before it is
-// closed, since the SSH library remembers each refused channel as long as the connection lives.
+// maxChannels bounds the sessions of one connection; maxRefusals the refusals that it may leave unread before it is
+// closed, since each holds a goroutine of the SSH library.
 const (
 	maxChannels = 64
-	maxRefusals = 4096
+	maxRefusals = 2048
 )
 
 type (
@@ -53,8 +53,8 @@ type peerConn struct {
 	once   sync.Once
 	inside chan struct{} // closed when authenticated
 
-	mu                sync.Mutex
-	channels, refused int
+	mu                 sync.Mutex
+	channels, refusing int
 }
 
 func newPeer(c net.Conn, source string, kernel *identity) *peerConn {
@@ -115,22 +115,36 @@ func (c *peerConn) silence() time.Duration { return time.Since(time.Unix(0, c.he
 
 func (c *peerConn) enter() { c.once.Do(func() { close(c.inside) }) }
 
-// open takes one of the connection's channels. Where none is left it says so, and whether patience is at an end.
-func (c *peerConn) open() (ok, patience bool) {
+// open takes one of the connection's channels, if one is left.
+func (c *peerConn) open() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.channels >= maxChannels {
-		c.refused++
-		return false, c.refused < maxRefusals
+		return false
 	}
 	c.channels++
-	return true, true
+	return true
 }
 
 func (c *peerConn) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.channels--
+}
+
+// refuse answers a channel that can't be opened, and ends a connection that lets too many answers pile up.
+func (c *peerConn) refuse(ch gossh.NewChannel, reason gossh.RejectionReason, why string) {
+	c.mu.Lock()
+	c.refusing++
+	over := c.refusing > maxRefusals
+	c.mu.Unlock()
+	if over {
+		c.Close()
+	}
+	_ = ch.Reject(reason, why) // fails only with the connection
+	c.mu.Lock()
+	c.refusing--
+	c.mu.Unlock()
 }
 
 // watch closes a connection that doesn't authenticate within the grace time, or later goes silent. Any byte counts

@@ -3,8 +3,20 @@ package server
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"unicode/utf8"
+
+	"perdure/handoff"
 )
+
+// escapeText shows text of several lines from outside: each line's control characters escaped.
+func escapeText(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = handoff.Escape(l)
+	}
+	return strings.Join(lines, "\n")
+}
 
 // jsonString is a JSON string; bytes that are no UTF-8 become U+FFFD.
 func jsonString(s string) string {

@@ -129,7 +129,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	return handoff.Verify(ctx, handoff.VerifyRequest{
 		Workspace: d.Name, Encoded: chain, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
-		Quick: quick, Live: live, Snapshots: s.snaps, Runner: run, Now: time.Now,
+		Quick: quick, Live: live, RunDoneWhen: record != nil && record.Author == "person", Snapshots: s.snaps, Runner: run, Now: time.Now,
 	}), nil
 }
 
@@ -203,7 +203,7 @@ func goneReport(d workspace.Definition, record *handoff.Record) handoff.Report {
 
 // settle halts a workspace whose record does not hold, and releases one whose record holds after all.
 func (s *Server) settle(ctx context.Context, name string, rep handoff.Report) error {
-	if halts(rep.Verdict) {
+	if rep.Verdict.Halts() {
 		return s.halt(ctx, name, rep)
 	}
 	h, err := s.store.Halt(name)
@@ -214,15 +214,6 @@ func (s *Server) settle(ctx context.Context, name string, rep handoff.Report) er
 		return nil
 	}
 	return s.release(ctx, name, "released", map[string]any{"verdict": string(rep.Verdict)})
-}
-
-// halts says which verdicts stop work.
-func halts(v handoff.Verdict) bool {
-	switch v {
-	case handoff.Drifted, handoff.Contradicted, handoff.Inconclusive, handoff.Invalid:
-		return true
-	}
-	return false
 }
 
 func (s *Server) halt(ctx context.Context, name string, rep handoff.Report) error {
@@ -297,7 +288,7 @@ func (s *Server) comeBack(ctx context.Context) {
 			s.log.Error("verify after a reboot", "workspace", sp.name, "err", err)
 			continue
 		}
-		if halts(rep.Verdict) {
+		if rep.Verdict.Halts() {
 			continue
 		}
 		if _, err := s.startSession(ctx, d, startOptions{verdict: rep.Verdict}); err != nil && !errors.Is(err, context.Canceled) {

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"perdure/client"
+)
+
+// app is one run of the command line: its files, and the global flags.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+
+	state   string // --state
+	on      string // --on
+	json    bool
+	verbose bool
+
+	ran    bool // a command was understood: what fails now isn't the way it was written
+	status int  // the exit status where there is no error
+}
+
+func newApp(stdin, stdout, stderr *os.File) *app {
+	return &app{stdin: stdin, stdout: stdout, stderr: stderr}
+}
+
+// execute runs a command line and returns the exit status.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return a.status
+	}
+	if !a.ran {
+		err = &problem{status: statusUsage, code: "usage", err: err, hint: "see `perdure help`"}
+		a.json = a.json || slices.Contains(beforeDashes(args), "--json")
+	}
+	return a.report(err)
+}
+
+// root builds the whole tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:               "perdure",
+		Short:             "Keeps coding agents' work alive through every kind of break",
+		Long:              rootLong,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		TraverseChildren:  true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:              a.knownCommand,
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	f := root.PersistentFlags()
+	f.StringVar(&a.state, "state", "", "the state folder (or PERDURE_STATE)")
+	f.StringVar(&a.on, "on", "", "run the command on another machine: [USER@]HOST[:PORT]")
+	f.BoolVar(&a.json, "json", false, "print JSON where a command lists or shows")
+	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
+	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Workspaces and sessions:"}, &cobra.Group{ID: groupKeep, Title: "Snapshots and handoffs:"},
+		&cobra.Group{ID: groupHere, Title: "On this machine:"})
+	root.AddCommand(a.remoteCommands()...)
+	root.AddCommand(a.attachCommand(), a.nextCommand())
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
+	root.SetHelpCommand(a.helpCommand())
+	root.SetHelpCommandGroupID(groupHere)
+	return root
+}
+
+const rootLong = `perdure keeps coding agents' work alive through every kind of break.
+
+A workspace is a name, a directory, a goal and the checks that tell whether the work holds. The agent in it
+can be left and found again from anywhere, and what it hands over is verified before a fresh session builds
+on it. Start with ` + "`perdure serve`" + ` in one terminal and ` + "`perdure new NAME`" + ` in another, or see ` + "`perdure demo`" + `.`
+
+// The groups of the help text.
+const (
+	groupWork = "work"
+	groupKeep = "keep"
+	groupHere = "here"
+)
+
+// knownCommand refuses a word that is no command; cobra would hand it to the root's own run.
+func (a *app) knownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+		return fmt.Errorf("unknown command %q: did you mean %q?", args[0], near[0])
+	}
+	return fmt.Errorf("unknown command %q", args[0])
+}
+
+// socket is the server's of the state folder in force. Within a session whose state folder isn't named, the
+// server that started the session is meant.
+func (a *app) socket() (string, error) {
+	if s := os.Getenv("PERDURE_SOCKET"); s != "" && a.state == "" && os.Getenv("PERDURE_STATE") == "" {
+		return s, nil
+	}
+	dir, err := a.stateDir()
+	if err != nil {
+		return "", err
+	}
+	return serverSocket(dir)
+}
+
+// remote runs a command in the server with the app's files.
+func (a *app) remote(ctx context.Context, args []string, tty, input bool) error {
+	o := client.Options{Host: a.on, SSH: os.Getenv("PERDURE_SSH"), Args: args, Stdout: a.stdout, Stderr: a.stderr, TTY: tty}
+	if tty || input {
+		o.Stdin = a.stdin
+	}
+	if o.Host == "" {
+		var err error
+		if o.Socket, err = a.socket(); err != nil {
+			return err
+		}
+		o.Env = clientEnv()
+	}
+	status, err := client.Run(ctx, o)
+	switch {
+	case errors.Is(err, client.ErrHost):
+		return &problem{status: statusUsage, code: "usage", err: fmt.Errorf("--on: %w", err)}
+	case errors.Is(err, client.ErrUnreachable):
+		return &problem{status: statusUnreachable, code: "unreachable", err: err, hint: a.reachHint()}
+	}
+	a.status = status
+	return err
+}
+
+// reachHint says what to do when nobody answered.
+func (a *app) reachHint() string {
+	if a.on != "" {
+		return "start one there with `perdure serve`; its port is 2222 unless it was told another: --on HOST:2222"
+	}
+	return "start it with `perdure serve`"
+}

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perdure/client"
+)
+
+// completeTime bounds what a press of the tab key may wait for the server.
+const completeTime = 2 * time.Second
+
+func (a *app) completionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "completion bash|zsh|fish",
+		Short: "Print a completion script for a shell",
+		Long: `Completion prints a script that completes commands, flags and workspace names. For bash:
+
+  source <(perdure completion bash)`,
+		GroupID: groupHere, Args: cobra.MatchAll(cobra.ExactArgs(1), cobra.OnlyValidArgs), ValidArgs: []string{"bash", "zsh", "fish"},
+		RunE: func(c *cobra.Command, args []string) error {
+			switch args[0] {
+			case "bash":
+				return c.Root().GenBashCompletionV2(a.stdout, true)
+			case "zsh":
+				return c.Root().GenZshCompletion(a.stdout)
+			}
+			return c.Root().GenFishCompletion(a.stdout, true)
+		},
+	}
+}
+
+// completeNames completes the first word after a command with the server's workspaces; without a server there
+// is nothing to complete, and no reason to complain in the middle of a line.
+func (a *app) completeNames(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	place := 0
+	if c.Name() == "handoff" {
+		place = 1
+		if len(args) == 0 {
+			return []string{"record", "show", "log", "export", "verify", "repair", "override"}, cobra.ShellCompDirectiveNoFileComp
+		}
+	}
+	if len(args) != place {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	return a.names(c.Context()), cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) names(ctx context.Context) []string {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completeTime)
+	defer cancel()
+	var out bytes.Buffer
+	o := client.Options{Host: a.on, SSH: os.Getenv("PERDURE_SSH"), Args: []string{"ls", "--json"}, Stdout: &out}
+	if o.Host == "" {
+		var err error
+		if o.Socket, err = a.socket(); err != nil {
+			return nil
+		}
+	}
+	if status, err := client.Run(ctx, o); err != nil || status != 0 {
+		return nil
+	}
+	var list []struct {
+		Name string `json:"name"`
+		Goal string `json:"goal"`
+	}
+	if json.Unmarshal(out.Bytes(), &list) != nil {
+		return nil
+	}
+	var names []string
+	for _, w := range list {
+		if w.Goal != "" {
+			names = append(names, w.Name+"\t"+printable(w.Goal))
+			continue
+		}
+		names = append(names, w.Name)
+	}
+	return names
+}

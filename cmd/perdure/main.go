@@ -1,0 +1,59 @@
+// Command perdure keeps coding agents' work alive through every kind of break.
+//
+// One binary is all of it: the server, the host of a single session, and the command line. Most commands are
+// implemented in the server and only carried there from here, over its unix socket or, with --on, by ssh to
+// another machine; what runs here is what has to: serve, attach --direct, demo, config, completion, version.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+
+	"perdure/workspace/host"
+)
+
+// version is set by the linker in releases.
+var version = "dev"
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is main without the exit. The host comes first: it lives for weeks, and builds no command tree.
+func run(args []string) int {
+	if len(args) == 2 && args[0] == "host" {
+		return runHost(args[1])
+	}
+	a := newApp(os.Stdin, os.Stdout, os.Stderr)
+	return a.execute(context.Background(), args)
+}
+
+// hostListener is the number of the file that a host inherits: its bound listener.
+const hostListener = 3
+
+// runHost is the process that holds one session. Its standard error is the session's host.log.
+func runHost(dir string) int {
+	l, err := inheritedListener()
+	if err == nil {
+		err = host.Run(context.Background(), dir, l)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "perdure: host: %v\n", err)
+		return statusFailed
+	}
+	return statusOK
+}
+
+func inheritedListener() (net.Listener, error) {
+	f := os.NewFile(hostListener, "listener")
+	if f == nil {
+		return nil, errors.New("no listener was inherited")
+	}
+	defer f.Close() // FileListener has its own, which the session's program does not inherit
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, fmt.Errorf("take the inherited listener: %w", err)
+	}
+	return l, nil
+}

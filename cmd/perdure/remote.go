@@ -1,0 +1,116 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// remoteSpec is a command that the server implements; its flags and its help are the server's.
+type remoteSpec struct{ name, use, short, group string }
+
+var remoteSpecs = []remoteSpec{
+	{"new", "new NAME [flags] [-- CMD ARG...]", "Create a workspace", groupWork},
+	{"set", "set NAME [flags]", "Change a workspace", groupWork},
+	{"rm", "rm NAME [--purge]", "Remove a workspace; its directory stays", groupWork},
+	{"ls", "ls [--needs]", "List workspaces, what needs you first", groupWork},
+	{"show", "show NAME", "Show everything about one workspace", groupWork},
+	{"start", "start NAME", "Verify, then start a session", groupWork},
+	{"stop", "stop NAME [--signal S]", "End the session", groupWork},
+	{"peek", "peek NAME", "Print the session's current screen", groupWork},
+	{"log", "log NAME [flags]", "Print what the session has printed", groupWork},
+	{"events", "events [NAME] [--follow]", "Print what happened", groupWork},
+	{"snapshot", "snapshot NAME [-m T]", "Take a snapshot now", groupKeep},
+	{"snapshots", "snapshots NAME [--path F]", "List snapshots, newest first", groupKeep},
+	{"diff", "diff NAME [SNAP [SNAP]]", "Compare snapshots, or one with the tree", groupKeep},
+	{"cat", "cat NAME SNAP PATH", "Print a file from a snapshot", groupKeep},
+	{"restore", "restore NAME SNAP [flags]", "Bring back files from a snapshot", groupKeep},
+	{"handoff", "handoff record|show|log|export|verify|repair|override NAME", "Record, verify and repair handoffs", groupKeep},
+	{"brief", "brief NAME", "Print what a fresh session is told", groupKeep},
+}
+
+// remoteCommands are thin wrappers: every word goes to the server as it stands.
+func (a *app) remoteCommands() []*cobra.Command {
+	var out []*cobra.Command
+	for _, s := range remoteSpecs {
+		out = append(out, &cobra.Command{
+			Use: s.use, Short: s.short, GroupID: s.group, DisableFlagParsing: true,
+			RunE:              func(c *cobra.Command, args []string) error { return a.runRemote(c, s.name, args) },
+			ValidArgsFunction: a.completeNames,
+		})
+	}
+	return out
+}
+
+func isRemote(name string) bool {
+	return slices.ContainsFunc(remoteSpecs, func(s remoteSpec) bool { return s.name == name })
+}
+
+// runRemote carries a command to the server. The global flags that concern the way there are taken out
+// wherever they stand; --json is the server's business and goes along.
+func (a *app) runRemote(c *cobra.Command, name string, args []string) error {
+	before, after := splitDashes(args)
+	before, err := a.takeGlobals(before)
+	if err != nil {
+		return err
+	}
+	if slices.Contains(before, "--json") {
+		a.json = true
+	} else if a.json {
+		before = append(before, "--json")
+	}
+	if a.verbose && name == "handoff" && slices.Contains(before, "verify") {
+		before = append(before, "-v") // the one command that has more to say
+	}
+	words := append(append([]string{name}, before...), after...)
+	return a.remote(c.Context(), words, false, readsInput(before))
+}
+
+// takeGlobals takes --state and --on with their values out of a command's words.
+func (a *app) takeGlobals(args []string) ([]string, error) {
+	var rest []string
+	for i := 0; i < len(args); i++ {
+		flag, val, has := strings.Cut(args[i], "=")
+		var to *string
+		switch flag {
+		case "--state":
+			to = &a.state
+		case "--on":
+			to = &a.on
+		default:
+			rest = append(rest, args[i])
+			continue
+		}
+		if !has {
+			if i++; i == len(args) {
+				return nil, usageError("flag needs an argument: %s", flag)
+			}
+			val = args[i]
+		}
+		*to = val
+	}
+	return rest, nil
+}
+
+// readsInput says whether a command reads standard input, which is when a word says so by "-". No other may:
+// it would eat the input of a loop it is called in.
+func readsInput(args []string) bool {
+	return slices.ContainsFunc(args, func(w string) bool {
+		return w == "-" || (strings.HasPrefix(w, "--") && strings.HasSuffix(w, "=-"))
+	})
+}
+
+// splitDashes splits words before the first "--", after which all belong to another command.
+func splitDashes(args []string) (before, after []string) {
+	i := slices.Index(args, "--")
+	if i < 0 {
+		i = len(args)
+	}
+	return slices.Clone(args[:i]), args[i:]
+}
+
+func beforeDashes(args []string) []string {
+	before, _ := splitDashes(args)
+	return before
+}

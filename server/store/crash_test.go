@@ -1,0 +1,81 @@
+package store
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// writerDir makes a test binary the writer that TestKilledWriter kills.
+const writerDir = "PERDURE_TEST_STORE_WRITER"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(writerDir); dir != "" {
+		writeForEver(dir)
+	}
+	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/golang/glog.(*fileSink).flushDaemon"))
+}
+
+// writeForEver prints the number of each event once it is acknowledged.
+func writeForEver(dir string) {
+	s, err := Open(dir)
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	for {
+		e, err := s.AppendEvent(Event{Workspace: "auth", Kind: "bell"})
+		if err == nil {
+			err = s.PutRecord("auth", strconv.FormatUint(e.Seq, 10), 1, fmt.Append(nil, e.Seq))
+		}
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(e.Seq)
+	}
+}
+
+// kill -9 loses no write that was acknowledged, however often.
+func TestKilledWriter(t *testing.T) {
+	dir := storeDir(t)
+	last := uint64(0)
+	for round := range 4 {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), writerDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		must(t, err)
+		must(t, cmd.Start())
+		lines := bufio.NewScanner(out)
+		for n := 0; n < 20+7*round && lines.Scan(); n++ {
+			if last, err = strconv.ParseUint(lines.Text(), 10, 64); err != nil {
+				t.Fatalf("the writer: %s", lines.Text())
+			}
+		}
+		must(t, cmd.Process.Kill())
+		for lines.Scan() { // acknowledged before it died
+			if n, err := strconv.ParseUint(lines.Text(), 10, 64); err == nil {
+				last = n
+			}
+		}
+		_ = cmd.Wait()
+	}
+	s := open(t, dir)
+	events, err := s.Events("", 0, 0)
+	must(t, err)
+	records, err := s.Records("auth")
+	must(t, err)
+	if uint64(len(events)) < last || uint64(len(records)) < last {
+		t.Fatalf("%d events and %d records of %d", len(events), len(records), last)
+	}
+	for i, e := range events {
+		if e.Seq != uint64(i+1) {
+			t.Fatalf("event %d has number %d", i, e.Seq)
+		}
+	}
+}

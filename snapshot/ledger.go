@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ledgerID is the repository of durable objects that belong to no tree.
+const ledgerID = "ledger"
+
+const ledgerRefs = "refs/perdure/"
+
+// Put stores one durable object: on return it is on disk, under
+// refs/perdure/WORKSPACE/KIND/KEY. An older object of that key is replaced.
+func (s *Store) Put(ctx context.Context, workspace, kind, key string, data []byte) error {
+	ref, err := ledgerRef(workspace, kind, key)
+	if err != nil {
+		return fmt.Errorf("put %s %s: %w", kind, key, err)
+	}
+	if err := s.ensure(ctx, ledgerID, "sha1"); err != nil {
+		return fmt.Errorf("put %s %s: %w", kind, key, err)
+	}
+	unlock, err := s.lock(ctx, "ledger")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	g := s.git(ledgerID)
+	id, err := g.line(ctx, data, "hash-object", "-w", "--no-filters", "--stdin")
+	if err != nil {
+		return fmt.Errorf("put %s %s: %w", kind, key, err)
+	}
+	// We hold the only lock there is: a lock file here is a dead writer's.
+	os.Remove(filepath.Join(g.dir, ref+".lock"))
+	if _, err := g.run(ctx, nil, "update-ref", ref, id); err != nil {
+		return fmt.Errorf("put %s %s: %w", kind, key, err)
+	}
+	return syncDir(filepath.Dir(filepath.Join(g.dir, ref)))
+}
+
+func ledgerRef(parts ...string) (string, error) {
+	out := make([]string, 0, len(parts))
+	for _, p := range parts {
+		part, err := refPart(p)
+		if err != nil {
+			return "", err
+		}
+		out = append(out, part)
+	}
+	return ledgerRefs + strings.Join(out, "/"), nil
+}
+
+// Entries gives every durable object, in the order of workspace, kind and key.
+// It stops at fn's first error.
+func (s *Store) Entries(ctx context.Context, fn func(workspace, kind, key string, data []byte) error) error {
+	g := s.git(ledgerID)
+	if _, err := os.Stat(filepath.Join(g.dir, "HEAD")); os.IsNotExist(err) {
+		return nil
+	}
+	out, err := g.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", ledgerRefs)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	objects, err := openObjects(ctx, g)
+	if err != nil {
+		return fmt.Errorf("ledger: %w", err)
+	}
+	defer objects.close()
+	for _, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+		id, ref, _ := strings.Cut(line, " ")
+		parts := strings.Split(strings.TrimPrefix(ref, ledgerRefs), "/")
+		if len(parts) != 3 {
+			continue
+		}
+		var data bytes.Buffer
+		if _, err := objects.copy(id, &data); err != nil {
+			return fmt.Errorf("ledger %s: %w", ref, err)
+		}
+		if err := fn(unrefPart(parts[0]), unrefPart(parts[1]), unrefPart(parts[2]), data.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Forget deletes the refs of a workspace's durable objects.
+func (s *Store) Forget(ctx context.Context, workspace string) error {
+	part, err := refPart(workspace)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(s.RepoPath(ledgerID)); os.IsNotExist(err) {
+		return nil
+	}
+	unlock, err := s.lock(ctx, "ledger")
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if err := s.deleteRefs(ctx, ledgerID, ledgerRefs+part+"/"); err != nil {
+		return fmt.Errorf("forget %s: %w", workspace, err)
+	}
+	return nil
+}
+
+// deleteRefs removes all refs below prefix in one transaction. The caller
+// holds the lock under which they are written.
+func (s *Store) deleteRefs(ctx context.Context, repo, prefix string) error {
+	g := s.git(repo)
+	out, err := g.run(ctx, nil, "for-each-ref", "--format=delete %(refname)", prefix)
+	if err != nil || len(out) == 0 {
+		return err
+	}
+	_, err = g.run(ctx, out, "update-ref", "--stdin")
+	return err
+}
