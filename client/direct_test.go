@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"golang.org/x/term"
@@ -17,7 +18,7 @@ import (
 // host is the far end of a direct attachment.
 func host(t *testing.T, serve func(*wire.Conn)) (*wire.Conn, io.Closer) {
 	t.Helper()
-	near, far := net.Pipe()
+	near, far := socketPair(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -35,6 +36,23 @@ func host(t *testing.T, serve func(*wire.Conn)) (*wire.Conn, io.Closer) {
 		t.Fatal(err)
 	}
 	return c, near
+}
+
+// socketPair is a stream that buffers, as a host's socket does: both ends write before they read.
+func socketPair(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if near, err = net.Dial("unix", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if far, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
 }
 
 // watchScreen reads what a terminal shows until want is there, then calls then.

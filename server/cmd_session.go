@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perdure/handoff"
 	"perdure/workspace"
 	"perdure/workspace/journal"
 	"perdure/workspace/screen"

@@ -103,7 +103,9 @@ func (p place) ignoredWhole(ctx context.Context, excludes string) bool {
 	if p.prefix == "" {
 		return false
 	}
-	_, err := p.user(excludes).run(ctx, []byte(strings.TrimSuffix(p.prefix, "/")+"\x00"), "check-ignore", "-q", "-z", "--stdin")
+	g := p.user(excludes)
+	g.magic = true // check-ignore knows no literal pathspecs
+	_, err := g.run(ctx, nil, "check-ignore", "-q", "./"+strings.TrimSuffix(p.prefix, "/"))
 	return err == nil
 }
 

@@ -43,6 +43,7 @@ type job struct {
 	// problems of adding, beyond those that the walk sees.
 	skipped []Skip
 	partial bool
+	dropped map[string]bool // taken out of the index to be hashed again
 }
 
 // measure makes the tree of p's directory, and those of the repositories in it.
@@ -56,7 +57,7 @@ func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
 	}
 	j.g = git{dir: m.store.dir, work: p.top, index: j.indexPath, cwd: p.top, excludes: j.excludes, batch: true}
 	var err error
-	for attempt := range 3 {
+	for range 3 {
 		// The workspace's lock is held: a lock file here is a dead capture's.
 		os.Remove(j.indexPath + ".lock")
 		var out *measured
@@ -67,7 +68,6 @@ func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
 			return nil, ctx.Err()
 		}
 		// A torn index, or a file that shrank under git: from nothing again.
-		_ = attempt
 		os.Remove(j.indexPath)
 		os.Remove(j.statPath)
 	}
@@ -75,7 +75,7 @@ func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
 }
 
 func (j *job) try(ctx context.Context) (*measured, error) {
-	j.skipped, j.partial = nil, false
+	j.skipped, j.partial, j.dropped = nil, false, map[string]bool{}
 	old := loadCache(j.statPath)
 	if _, err := os.Stat(j.indexPath); err != nil || old == nil {
 		os.Remove(j.indexPath)
@@ -118,7 +118,7 @@ func (j *job) result(w *walk, c *cache, nested []*measured) *measured {
 	for _, st := range w.files {
 		out.bytes += st.Size
 	}
-	out.skipped = append(append(out.skipped, w.skipped...), c.Skipped...)
+	out.skipped = append(w.skips(), c.Skipped...)
 	for _, n := range nested {
 		at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, j.place.dir), "/")
 		for _, s := range n.skipped {

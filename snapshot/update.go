@@ -143,6 +143,9 @@ func (j *job) dropStale(ctx context.Context, old, now *cache, w *walk, known map
 	if err := j.remove(ctx, drop); err != nil {
 		return nil, err
 	}
+	for _, path := range drop {
+		j.dropped[path] = true
+	}
 	if !again {
 		return w, nil
 	}
@@ -166,7 +169,9 @@ func (j *job) add(ctx context.Context, w *walk) error {
 	}
 	for _, list := range [][]string{w.nested, w.blocked} {
 		for _, path := range list {
-			specs = append(specs, ":(top,exclude,literal)"+path)
+			if !w.hidden[path] {
+				specs = append(specs, ":(top,exclude,literal)"+path)
+			}
 		}
 	}
 	g := j.g
@@ -212,7 +217,8 @@ func (j *job) addForced(ctx context.Context, w *walk, known map[string]tracked) 
 	}
 	var paths []string
 	for path := range known {
-		if _, ok := w.files[path]; ok || known[path].mode == "160000" || under(path, blocked) {
+		// What was dropped from the index may be ignored now: given again.
+		if _, ok := w.files[path]; ok && !j.dropped[path] || known[path].mode == "160000" || under(path, blocked) {
 			continue
 		}
 		st, err := lstat(filepath.Join(j.place.top, path))

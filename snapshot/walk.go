@@ -33,7 +33,8 @@ type walk struct {
 	nested []string            // roots of other repositories
 	// blocked can't be given to git at all: special files, what can't be read.
 	blocked []string
-	skipped []Skip
+	hidden  map[string]bool // of blocked, what is ignored: git must not even be told to exclude it
+	skipped []omission
 	partial bool
 	// rules are stats of ignored .gitignore files: they count though no tree has them.
 	rules map[string]fileStat
@@ -122,16 +123,31 @@ func joinPath(dir, name string) string {
 	return dir + "/" + name
 }
 
+// omission is a Skip as the walk notes it; loss makes the tree partial.
+type omission struct {
+	path, why string
+	loss      bool
+}
+
 // block takes a path out of what git gets to see, and makes the tree partial.
 func (w *walk) block(path, why string) {
 	w.blocked = append(w.blocked, path)
-	w.skip(path, why)
-	w.partial = true
+	w.skip(path, why, true)
 }
 
-func (w *walk) skip(path, why string) {
-	shown := strings.TrimPrefix(path, w.place.prefix)
-	w.skipped = append(w.skipped, Skip{Path: strings.ToValidUTF8(shown, "\ufffd"), Why: why})
+func (w *walk) skip(path, why string, loss bool) {
+	w.skipped = append(w.skipped, omission{path: path, why: why, loss: loss})
+	w.partial = w.partial || loss
+}
+
+// skips is what the walk left out, relative to the workspace's directory.
+func (w *walk) skips() []Skip {
+	var list []Skip
+	for _, s := range w.skipped {
+		shown := strings.TrimPrefix(s.path, w.place.prefix)
+		list = append(list, Skip{Path: strings.ToValidUTF8(shown, "\ufffd"), Why: s.why})
+	}
+	return list
 }
 
 func (w *walk) entry(ctx context.Context, path string) error {
@@ -171,7 +187,7 @@ func (w *walk) entry(ctx context.Context, path string) error {
 func (w *walk) folder(ctx context.Context, path string, st fileStat) error {
 	if w.abs(path) == w.state {
 		w.blocked = append(w.blocked, path)
-		w.skip(path, "perdure's own state")
+		w.skip(path, "perdure's own state", false)
 		return nil
 	}
 	switch nestedKind(w.abs(path)) {
@@ -179,8 +195,7 @@ func (w *walk) folder(ctx context.Context, path string, st fileStat) error {
 		w.nested = append(w.nested, path)
 		return nil
 	case nestedOdd:
-		w.skip(path+"/.git", "not a repository, and git keeps no file of this name")
-		w.partial = true
+		w.skip(path+"/.git", "not a repository, and git keeps no file of this name", true)
 	}
 	if perm := st.Mode & 0o777; perm != 0o755 {
 		w.modes[path] = perm
@@ -195,7 +210,7 @@ func (w *walk) regular(path string, st fileStat) {
 	}
 	w.files[path] = st
 	if first, twice := w.inodes[st.Ino]; twice {
-		w.skip(path, "hard link to "+strings.TrimPrefix(first, w.place.prefix)+", kept as a file of its own")
+		w.skip(path, "hard link to "+strings.TrimPrefix(first, w.place.prefix)+", kept as a file of its own", false)
 	} else {
 		w.inodes[st.Ino] = path
 	}
@@ -214,30 +229,45 @@ func (w *walk) dropIgnoredSpecials(ctx context.Context, g git) error {
 	if len(w.blocked) == 0 {
 		return nil
 	}
-	out, err := g.run(ctx, joined(w.blocked), "check-ignore", "-z", "--stdin")
-	if err != nil && !quietNo(err) {
-		return fmt.Errorf("ignored special files: %w", err)
+	hidden, err := ignoredOf(ctx, g, w.blocked, "--no-index")
+	if err != nil || len(hidden) == 0 {
+		return err
 	}
-	if len(out) == 0 {
-		return nil
-	}
-	gone := map[string]bool{}
-	for _, path := range fields(out) {
-		gone[strings.ToValidUTF8(strings.TrimPrefix(path, w.place.prefix), "\ufffd")] = true
+	w.hidden = hidden
+	// What the index holds was kept on purpose: it is missed, not ignored.
+	if hidden, err = ignoredOf(ctx, g, w.blocked); err != nil {
+		return err
 	}
 	kept := w.skipped[:0]
 	w.partial = false
 	for _, s := range w.skipped {
-		if gone[s.Path] {
+		if hidden[s.path] {
 			continue
 		}
 		kept = append(kept, s)
-		if !strings.HasPrefix(s.Why, "hard link") && s.Why != "perdure's own state" {
-			w.partial = true
-		}
+		w.partial = w.partial || s.loss
 	}
 	w.skipped = kept
 	return nil
+}
+
+// ignoredOf returns those of the paths that git ignores.
+func ignoredOf(ctx context.Context, g git, paths []string, flags ...string) (map[string]bool, error) {
+	// check-ignore knows no literal pathspecs; after "./" nothing is magic.
+	g.magic = true
+	asked := make([]string, len(paths))
+	for i, path := range paths {
+		asked[i] = "./" + path
+	}
+	out, err := g.run(ctx, joined(asked), append([]string{"check-ignore", "-z", "--stdin"}, flags...)...)
+	if err != nil && !quietNo(err) {
+		return nil, fmt.Errorf("ignored special files: %w", err)
+	}
+	found := map[string]bool{}
+	for _, path := range fields(out) {
+		found[strings.TrimPrefix(path, "./")] = true
+	}
+	return found, nil
 }
 
 const (

@@ -1,0 +1,99 @@
+package host
+
+import (
+	"context"
+
+	"perdure/workspace/journal"
+	"perdure/workspace/wire"
+)
+
+// follow tells of new output after the viewer's cursor. It is closed at the session's end, and ends with the viewer.
+func (h *host) follow(v *viewer) <-chan struct{} {
+	more := make(chan struct{}, 1)
+	ctx, cancel := context.WithCancel(context.Background())
+	h.conns.Go(func() {
+		defer cancel()
+		select {
+		case <-v.left:
+		case <-h.ended:
+		}
+	})
+	_, end := h.jnl.Bounds()
+	h.conns.Go(func() {
+		defer close(more)
+		for seen := min(end, v.start()); ; {
+			if h.jnl.Wait(ctx, seen) != nil {
+				return
+			}
+			_, seen = h.jnl.Bounds()
+			select {
+			case more <- struct{}{}:
+			default: // told already
+			}
+		}
+	})
+	return more
+}
+
+// start is where the cursor stood when the viewer came.
+func (v *viewer) start() uint64 {
+	v.h.mu.Lock()
+	defer v.h.mu.Unlock()
+	return v.at
+}
+
+// finish writes out what is left, and how the session ended. The journal's writer is closed by now.
+func (v *viewer) finish(buf []byte) {
+	select {
+	case <-v.left:
+		return
+	default:
+	}
+	if r, err := journal.OpenReader(v.h.dir + "/journal"); err == nil {
+		defer r.Close()
+		for {
+			n, err := r.ReadAt(buf, v.at)
+			if n == 0 || err != nil {
+				break
+			}
+			if v.w.Write(wire.Output{Offset: v.at, Data: buf[:n]}) != nil {
+				return
+			}
+			v.at += uint64(n)
+		}
+	}
+	v.h.mu.Lock()
+	e := v.h.exited
+	v.h.mu.Unlock()
+	if e != nil {
+		_ = v.w.Write(*e) // the last frame: there is nobody to tell if it fails
+	}
+}
+
+// redraw is the whole screen as it is now.
+func (h *host) redraw() []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.screen.Redraw(0)
+}
+
+// overlay lays a notice over the last row, where the viewer has seen all output and no sequence is open: else it
+// would land inside one.
+func (h *host) overlay(at uint64, text string) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, end := h.jnl.Bounds(); at != end || !h.screen.Ground() {
+		return nil
+	}
+	return h.screen.Overlay(text)
+}
+
+// lastRow repaints what a notice covered.
+func (h *host) lastRow(at uint64) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, end := h.jnl.Bounds(); at != end || !h.screen.Ground() {
+		return nil
+	}
+	return h.screen.Row(int(h.rows) - 1)
+}
