@@ -205,3 +205,20 @@ func TestNoTerminal(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// A signal that ends us gives the terminal back first.
+func TestSignalRestoresTheTerminal(t *testing.T) {
+	_, tty := openPty(t)
+	before, _ := term.GetState(int(tty.Fd()))
+	socket := serve(t, func(c *channel) {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGTERM)
+		_, _ = io.Copy(io.Discard, c)
+	})
+	status, err := Run(context.Background(), Options{Socket: socket, Args: []string{"attach"}, Stdin: tty, Stdout: tty, TTY: true})
+	if err != nil || status != 143 {
+		t.Fatalf("got %d, %v", status, err)
+	}
+	if after, err := term.GetState(int(tty.Fd())); err != nil || *after != *before {
+		t.Errorf("the terminal is not as it was: %v", err)
+	}
+}

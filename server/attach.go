@@ -63,30 +63,31 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 			}
 		}
 		exit, err := a.show(ctx, sp, sess)
-		if !errors.Is(err, errHostGone) {
+		if !errors.Is(err, errHostGone) && !errors.Is(err, errNoHost) {
 			return exit, err
 		}
-		if now, loadErr := workspace.Load(sess.Dir); loadErr == nil && now.State == workspace.Live {
+		now, loadErr := workspace.Load(sess.Dir)
+		if loadErr == nil && now.State == workspace.Live {
 			return exit, err // it lives but does not speak with us: never start another beside it
 		}
-		sp.mu.Lock()
-		if sp.session == sess {
-			lost := *sess
-			lost.State = workspace.Lost
-			sp.session = &lost
+		sp.replace(sess, orLost(now, sess))
+		if errors.Is(err, errHostGone) && ctx.Err() == nil {
+			return exit, fmt.Errorf("the session of %s was lost: %w", a.d.Name, &problem{statusFailed, "lost", errHostGone, "attach again: the work is verified, and a fresh session starts"})
 		}
-		sp.mu.Unlock()
 	}
 }
 
-// errHostGone says that a host broke off without an exit.
-var errHostGone = errors.New("the session's host is gone")
+// errNoHost says that no host answered an attach; errHostGone that one broke off without an exit.
+var (
+	errNoHost   = errors.New("the session's host does not answer")
+	errHostGone = errors.New("its host is gone")
+)
 
 // show relays one live session.
 func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Session) (Exit, error) {
 	conn, closer, err := workspace.Dial(ctx, sess.Dir)
 	if err != nil {
-		return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
+		return Exit{Status: statusFailed}, errors.Join(errNoHost, err)
 	}
 	defer closer.Close()
 	stop := context.AfterFunc(ctx, func() { closer.Close() })
@@ -96,7 +97,7 @@ func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Sessio
 	t := a.r.Term
 	err = conn.Write(wire.Attach{Cols: t.Cols, Rows: t.Rows, XPixel: t.XPixel, YPixel: t.YPixel, ReadOnly: a.readOnly, History: attachHistory, Term: t.Term, Client: a.r.Peer})
 	if err != nil {
-		return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
+		return Exit{Status: statusFailed}, errors.Join(errNoHost, err)
 	}
 	a.enter(sp, sess)
 	defer a.leave(sp)

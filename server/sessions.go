@@ -57,6 +57,15 @@ func (sp *space) set(sess *workspace.Session) {
 	sp.session = sess
 }
 
+// replace puts what became of a session in its place, unless a newer one has taken it.
+func (sp *space) replace(old, now *workspace.Session) {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if sp.session != nil && sp.session.ID == old.ID {
+		sp.session = now
+	}
+}
+
 func (s *Server) space(name string) *space {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,11 +171,7 @@ func (s *Server) watch(ctx context.Context, sp *space, sess *workspace.Session) 
 	if ended == nil {
 		return // the server goes; the session stays
 	}
-	sp.mu.Lock()
-	if sp.session != nil && sp.session.ID == ended.ID {
-		sp.session = ended
-	}
-	sp.mu.Unlock()
+	sp.replace(sess, ended)
 	if ended.State == workspace.Lost {
 		s.event(sp.name, "lost", map[string]any{"session": ended.ID})
 	} else {
@@ -365,11 +370,7 @@ func (s *Server) stopSession(ctx context.Context, name, signal string) error {
 	}
 	now, err := workspace.Load(sess.Dir)
 	if err == nil && now.State != workspace.Live {
-		sp.mu.Lock()
-		if sp.session != nil && sp.session.ID == now.ID {
-			sp.session = now
-		}
-		sp.mu.Unlock()
+		sp.replace(sess, now)
 	}
 	return nil
 }

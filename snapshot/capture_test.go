@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -192,5 +193,19 @@ func TestSHA256(t *testing.T) {
 	files, ok, err := f.s.ChangedSince(context.Background(), f.dir, snap.Repo, snap.Head, snap.Tree)
 	if err != nil || !ok || fmt.Sprint(files) != "[a]" {
 		t.Fatal(files, ok, err)
+	}
+}
+
+func TestManyNewFilesComeAsOnePack(t *testing.T) {
+	f := newFixture(t)
+	for i := range loosely + 50 {
+		f.write(fmt.Sprintf("d%d/f\n%d", i%7, i), strings.Repeat("\n", i))
+	}
+	snap := f.capture()
+	f.check(snap)
+	f.same(f.restore(snap))
+	packs, err := filepath.Glob(filepath.Join(f.s.RepoPath(snap.Repo), "objects/pack/*.pack"))
+	if err != nil || len(packs) != 1 {
+		t.Fatal(packs, err)
 	}
 }

@@ -31,6 +31,7 @@ func (j *job) update(ctx context.Context, old, now *cache, w *walk) (*walk, erro
 			return nil, err
 		}
 	}
+	j.feed(ctx, old, w)
 	if err := j.add(ctx, w); err != nil {
 		return nil, err
 	}

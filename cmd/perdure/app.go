@@ -48,16 +48,17 @@ func (a *app) execute(ctx context.Context, args []string) int {
 // root builds the whole tree of commands.
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
-		Use:               "perdure",
-		Short:             "Keeps coding agents' work alive through every kind of break",
-		Long:              rootLong,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		TraverseChildren:  true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
-		Args:              a.knownCommand,
-		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRun:  func(*cobra.Command, []string) { a.ran = true },
+		Use:                        "perdure",
+		Short:                      "Keeps coding agents' work alive through every kind of break",
+		Long:                       rootLong,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		TraverseChildren:           true,
+		SuggestionsMinimumDistance: 2,
+		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
+		Args:                       a.knownCommand,
+		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRun:           func(*cobra.Command, []string) { a.ran = true },
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
