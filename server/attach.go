@@ -190,7 +190,11 @@ func (a *attachment) quick(ctx context.Context) <-chan string {
 			out <- ""
 			return
 		}
-		out <- noticeText(a.d.Name, rep)
+		text := noticeText(a.d.Name, rep)
+		if h, err := a.s.store.Halt(a.d.Name); err == nil && h != nil {
+			text = fmt.Sprintf("perdure: %s is halted: %s", a.d.Name, handoff.Escape(h.Reason))
+		}
+		out <- text
 	})
 	select {
 	case <-done:

@@ -148,7 +148,11 @@ func (d *door) accept(ctx context.Context, l net.Listener, admit func(net.Conn) 
 			raw.Close()
 			continue
 		}
+		if !peer.local() {
+			d.waiting.add(peer) // here, in the order of arrival: the oldest is the one to go
+		}
 		if !d.begin(func() { d.converse(peer) }) {
+			d.waiting.remove(peer)
 			raw.Close()
 		}
 	}
@@ -179,14 +183,11 @@ func (d *door) begin(fn func()) bool {
 func (d *door) converse(c *peerConn) {
 	defer d.recovered("connection")
 	defer c.Close()
+	defer d.waiting.remove(c)
 	if !d.track(c) {
 		return
 	}
 	defer d.untrack(c)
-	if !c.local() {
-		d.waiting.add(c)
-		defer d.waiting.remove(c)
-	}
 	d.server.HandleConn(c)
 }
 

@@ -28,7 +28,9 @@ var ErrClosed = errors.New("journal closed")
 // TrimmedError says that the bytes asked for were trimmed; Start is the oldest offset there is.
 type TrimmedError struct{ Start uint64 }
 
-func (e *TrimmedError) Error() string { return fmt.Sprintf("trimmed: the journal begins at %d", e.Start) }
+func (e *TrimmedError) Error() string {
+	return fmt.Sprintf("trimmed: the journal begins at %d", e.Start)
+}
 
 const (
 	headerSize   = 16 // magic, version, start offset
