@@ -82,7 +82,7 @@ const rootLong = `perdure keeps coding agents' work alive through every kind of 
 
 A workspace is a name, a directory, a goal and the checks that tell whether the work holds. The agent in it
 can be left and found again from anywhere, and what it hands over is verified before a fresh session builds
-on it. Start with ` + "`perdure serve`" + ` in one terminal and ` + "`perdure new NAME`" + ` in another, or see ` + "`perdure demo`" + `.`
+on it. Start with ` + "`perdure serve`" + ` in one terminal and ` + "`perdure new NAME`" + ` in another.`
 
 // The groups of the help text.
 const (
