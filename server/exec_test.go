@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -247,11 +248,11 @@ func TestExecFollowsSizeAndSignals(t *testing.T) {
 			`trap 'stty size; exec sleep 1000' WINCH; stty size; while :; do sleep 0.01; done`)
 		printing.Close()
 	}()
+	lines := bufio.NewReader(out)
 	read := func() string {
-		buf := make([]byte, 64)
-		n, err := out.Read(buf)
+		line, err := lines.ReadString('\n') // a pty may hand over a line in pieces
 		check(t, err)
-		return string(buf[:n])
+		return line
 	}
 	if got := read(); got != "30 100\r\n" {
 		t.Errorf("%q", got)
@@ -260,7 +261,7 @@ func TestExecFollowsSizeAndSignals(t *testing.T) {
 	if got := read(); got != "40 120\r\n" {
 		t.Errorf("%q", got)
 	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	signals <- "KILL"
 	if exit := <-done; exit.Signal != "KILL" {
 		t.Error(exit)
