@@ -72,7 +72,7 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 		}
 		sp.replace(sess, orLost(now, sess))
 		if errors.Is(err, errHostGone) && ctx.Err() == nil {
-			return exit, fmt.Errorf("the session of %s was lost: %w", a.d.Name, &problem{statusFailed, "lost", errHostGone, "attach again: the work is verified, and a fresh session starts"})
+			return exit, &problem{statusFailed, "lost", fmt.Errorf("the session of %s was lost: %w", a.d.Name, errHostGone), "attach again: the work is verified, and a fresh session starts"}
 		}
 	}
 }

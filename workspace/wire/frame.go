@@ -1,128 +1,182 @@
 package wire
 
-import (
-	"encoding/binary"
-	"fmt"
+import "math"
+
+// NoOffset as [Input.Offset] marks input without an address: the host always
+// takes it and acknowledges nothing.
+const NoOffset = math.MaxUint64
+
+// A Frame is one message. The concrete types are the structs of this package,
+// and no others.
+type Frame interface {
+	frame() kind
+	appendPayload(b []byte) []byte
+}
+
+// kind is a frame's type byte. The numbers are the protocol's and never reused.
+type kind byte
+
+const (
+	kindReserved kind = iota // never sent
+	kindAttach
+	kindAttached
+	kindRedraw
+	kindOutput
+	kindOutputAck
+	kindInput
+	kindInputAck
+	kindResize
+	kindSignal
+	kindStop
+	kindNotice
+	kindSkipped
+	kindExited
+	kindStatusRequest
+	kindStatus
+	kindPeekRequest
+	kindPeek
+	kindPing
+	kindPong
+	kindFault
+	kindEnd // one past the last; moves with each version's additions
 )
 
-// Frame is one message; the concrete types below are all there are.
-type Frame interface{ frame() }
-
-// Attach asks the host for the session. Resume continues the output at From; without it a Redraw comes first.
+// Attach asks the host to show the session on this connection.
+//
+// Without Resume the host answers [Attached], then a [Redraw], then [Output]
+// from Attached.Offset. With Resume it sends Output from the byte after the
+// client's last, From, and tells in Attached what was trimmed meanwhile.
 type Attach struct {
-	Cols, Rows, XPixel, YPixel uint16
-	ReadOnly, Resume           bool
-	From                       uint64 // output offset, in bytes
-	History                    uint32 // lines of history for the client's own scrollback
-	Term, Client               string
+	Cols, Rows     uint16 // the client's window, in cells
+	XPixel, YPixel uint16 // the same in pixels, 0 if unknown
+	ReadOnly       bool   // no input, size or signal of this attachment counts
+	Resume         bool
+	From           uint64 // output offset, only with Resume
+	History        uint32 // scrollback lines wanted in the redraw
+	Term           string // the client's TERM
+	Client         string // who this is, for people to read
 }
 
-// Attached answers Attach: the output's offset from here on, what was trimmed before it, and how far input was taken.
+// Attached answers [Attach].
 type Attached struct {
-	Offset, Gap, InputOffset uint64
-	Pid                      uint32
+	Offset      uint64 // of the first Output byte to follow
+	Gap         uint64 // bytes trimmed between Attach.From and Offset
+	InputOffset uint64 // end of the input the host has
+	Pid         uint32 // of the session's program
 }
 
-// Redraw is bytes made from state. They have no address.
-type Redraw struct{ Data []byte }
+// Redraw carries bytes made from the screen's state: redraws and overlays. They
+// have no offset, and the client's doesn't move.
+type Redraw struct {
+	Data []byte
+}
 
-// Output is what the session printed, addressed by its offset in the journal.
+// Output carries what the program printed, untouched. Offset is that of the
+// first byte of Data.
 type Output struct {
 	Offset uint64
 	Data   []byte
 }
 
-// OutputAck says that the client has written out everything before Offset.
-type OutputAck struct{ Offset uint64 }
+// OutputAck says that the client has shown everything before Offset.
+type OutputAck struct {
+	Offset uint64
+}
 
-// Input is what was typed, addressed by the client's own offset, or NoOffset.
+// Input carries what was typed. Offset is the client's, of the first byte of
+// Data; the host drops what it already has. See [NoOffset].
 type Input struct {
 	Offset uint64
 	Data   []byte
 }
 
-// InputAck says that the host took everything before Offset.
-type InputAck struct{ Offset uint64 }
+// InputAck says that the host has all input before Offset.
+type InputAck struct {
+	Offset uint64
+}
 
-// Resize is the client's window.
-type Resize struct{ Cols, Rows, XPixel, YPixel uint16 }
+// Resize gives the client's new window size, in cells and pixels.
+type Resize struct {
+	Cols, Rows, XPixel, YPixel uint16
+}
 
-// Signal goes to the foreground process group; Name is as in RFC 4254, section 6.10.
-type Signal struct{ Name string }
+// Signal asks for a signal to the session's foreground process group. Name is
+// without "SIG": "INT", "TERM", "KILL", "HUP".
+type Signal struct {
+	Name string
+}
 
-// Stop ends the session: the signal, then KILL after a grace.
-type Stop struct{ Signal string }
+// Stop asks the host to end the session: the named signal first, then KILL
+// after a grace.
+type Stop struct {
+	Signal string
+}
 
-// Notice is laid over the attachment's last row for some seconds.
+// Notice asks the host to lay Text over the last row of this attachment, and to
+// repaint the row after so many seconds.
 type Notice struct {
 	Text    string
 	Seconds uint16
 }
 
-// Skipped says how many bytes of output an attachment that was too slow has missed.
-type Skipped struct{ Bytes uint64 }
+// Skipped says that so many output bytes were left out because the client fell
+// too far behind.
+type Skipped struct {
+	Bytes uint64
+}
 
-// Exited is the session's end; Signal is "" unless one killed it, and Offset is where the journal ends.
+// Exited says that the session's program has ended; it follows the last output.
 type Exited struct {
 	Code   int32
-	Signal string
-	Offset uint64
+	Signal string // empty unless a signal killed the program
+	Offset uint64 // end of the output
 }
 
-// StatusRequest asks for Status.
+// StatusRequest asks for a [Status].
 type StatusRequest struct{}
 
-// Status is workspace.Status as JSON.
-type Status struct{ JSON []byte }
+// Status is the host's state, a workspace.Status as JSON.
+type Status struct {
+	JSON []byte
+}
 
-// PeekRequest asks for Peek.
+// PeekRequest asks for a [Peek].
 type PeekRequest struct{}
 
-// Peek is screen.View as JSON.
-type Peek struct{ JSON []byte }
+// Peek is what the session's screen shows, a screen.View as JSON.
+type Peek struct {
+	JSON []byte
+}
 
-// Ping asks for a Pong of the same number.
+// Ping asks for a [Pong] with the same N.
 type Ping struct{ N uint64 }
 
-// Pong answers Ping.
+// Pong answers [Ping].
 type Pong struct{ N uint64 }
 
-// Fault says why a request was refused.
-type Fault struct{ Code, Message string }
-
-func (Attach) frame()        {}
-func (Attached) frame()      {}
-func (Redraw) frame()        {}
-func (Output) frame()        {}
-func (OutputAck) frame()     {}
-func (Input) frame()         {}
-func (InputAck) frame()      {}
-func (Resize) frame()        {}
-func (Signal) frame()        {}
-func (Stop) frame()          {}
-func (Notice) frame()        {}
-func (Skipped) frame()       {}
-func (Exited) frame()        {}
-func (StatusRequest) frame() {}
-func (Status) frame()        {}
-func (PeekRequest) frame()   {}
-func (Peek) frame()          {}
-func (Ping) frame()          {}
-func (Pong) frame()          {}
-func (Fault) frame()         {}
-
-// Append encodes a frame: type, length of the payload as uint32, payload. FORMAT.md has the layouts.
-func Append(b []byte, f Frame) ([]byte, error) {
-	w := writer{b: append(b, 0, 0, 0, 0, 0)}
-	typ := w.frame(f)
-	if typ == 0 {
-		return nil, fmt.Errorf("%w: no type for %T", ErrFrame, f)
-	}
-	n := len(w.b) - len(b) - 5
-	if n > MaxPayload {
-		return nil, fmt.Errorf("%w: %d bytes", ErrTooLarge, n)
-	}
-	w.b[len(b)] = typ
-	binary.BigEndian.PutUint32(w.b[len(b)+1:], uint32(n))
-	return w.b, nil
+// Fault refuses a request, or says why the sender hangs up.
+type Fault struct {
+	Code    string // for programs
+	Message string // for people
 }
+
+func (Attach) frame() kind        { return kindAttach }
+func (Attached) frame() kind      { return kindAttached }
+func (Redraw) frame() kind        { return kindRedraw }
+func (Output) frame() kind        { return kindOutput }
+func (OutputAck) frame() kind     { return kindOutputAck }
+func (Input) frame() kind         { return kindInput }
+func (InputAck) frame() kind      { return kindInputAck }
+func (Resize) frame() kind        { return kindResize }
+func (Signal) frame() kind        { return kindSignal }
+func (Stop) frame() kind          { return kindStop }
+func (Notice) frame() kind        { return kindNotice }
+func (Skipped) frame() kind       { return kindSkipped }
+func (Exited) frame() kind        { return kindExited }
+func (StatusRequest) frame() kind { return kindStatusRequest }
+func (Status) frame() kind        { return kindStatus }
+func (PeekRequest) frame() kind   { return kindPeekRequest }
+func (Peek) frame() kind          { return kindPeek }
+func (Ping) frame() kind          { return kindPing }
+func (Pong) frame() kind          { return kindPong }
+func (Fault) frame() kind         { return kindFault }
