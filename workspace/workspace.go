@@ -9,7 +9,6 @@ import (
 	"path"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -72,7 +71,7 @@ func clip(s string) string {
 // Owned says whether a path, relative to the workspace's directory, matches one of the globs.
 func Owned(globs []string, file string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool {
-		ok, err := doublestar.Match(g, file)
+		ok, err := doublestar.Match(path.Clean(g), file)
 		return err == nil && ok
 	})
 }
@@ -86,93 +85,10 @@ func Overlap(a, b, files []string) (string, bool) {
 	}
 	for _, x := range a {
 		for _, y := range b {
-			if w, ok := common(x, y); ok {
+			if w, ok := witness(x, y); ok {
 				return w, true
 			}
 		}
 	}
 	return "", false
-}
-
-// common finds a path that two globs match, where one can be made of the words of both: segment by segment, with **
-// standing for any number of them. A segment of two different patterns is tried with the literal words of either.
-func common(x, y string) (string, bool) {
-	xs, ys := strings.Split(path.Clean(x), "/"), strings.Split(path.Clean(y), "/")
-	segs, ok := meet(xs, ys, 0)
-	if !ok {
-		return "", false
-	}
-	w := strings.Join(segs, "/")
-	if w == "" {
-		return "", false
-	}
-	return w, Owned([]string{x}, w) && Owned([]string{y}, w)
-}
-
-// maxDepth bounds the search below several **.
-const maxDepth = 24
-
-func meet(xs, ys []string, depth int) ([]string, bool) {
-	switch {
-	case depth > maxDepth:
-		return nil, false
-	case len(xs) == 0 && len(ys) == 0:
-		return nil, true
-	case len(xs) > 0 && xs[0] == "**":
-		return meetAny(xs, ys, depth)
-	case len(ys) > 0 && ys[0] == "**":
-		return meetAny(ys, xs, depth)
-	case len(xs) == 0 || len(ys) == 0:
-		return nil, false
-	}
-	word, ok := meetSegment(xs[0], ys[0])
-	if !ok {
-		return nil, false
-	}
-	rest, ok := meet(xs[1:], ys[1:], depth+1)
-	return append([]string{word}, rest...), ok
-}
-
-// meetAny lets the ** at the head of xs take none, or one more, of ys.
-func meetAny(xs, ys []string, depth int) ([]string, bool) {
-	if rest, ok := meet(xs[1:], ys, depth+1); ok {
-		if len(rest) == 0 && len(ys) == 0 {
-			return []string{"file"}, true
-		}
-		return rest, true
-	}
-	if len(ys) == 0 {
-		return nil, false
-	}
-	if ys[0] == "**" {
-		return meet(xs, ys[1:], depth+1)
-	}
-	rest, ok := meet(xs, ys[1:], depth+1)
-	return append([]string{literal(ys[0])}, rest...), ok
-}
-
-func meetSegment(x, y string) (string, bool) {
-	for _, w := range []string{literal(x), literal(y), literal(x) + literal(y)} {
-		if Owned([]string{x}, w) && Owned([]string{y}, w) {
-			return w, true
-		}
-	}
-	return "", false
-}
-
-var braces = regexp.MustCompile(`\{([^,{}]*)[^{}]*\}|\[[^\]]*\]`)
-
-// literal is a word that a segment of a glob matches, as far as that is easily said.
-func literal(seg string) string {
-	seg = braces.ReplaceAllStringFunc(seg, func(m string) string {
-		if m[0] == '{' {
-			return braces.FindStringSubmatch(m)[1]
-		}
-		return m[1:2]
-	})
-	seg = strings.ReplaceAll(seg, "?", "x")
-	if seg == "*" || seg == "**" {
-		return "x"
-	}
-	return strings.ReplaceAll(seg, "*", "")
 }
