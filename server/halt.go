@@ -146,7 +146,7 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		if a.d.OnMismatch == "hold" {
 			return nil, false, refused("repair from another terminal with `perdure handoff repair`", "%s is set to hold on a mismatch", a.d.Name)
 		}
-		o := startOptions{repair: true, shell: !a.agentRepairs(ctx), verdict: a.haltVerdict()}
+		o := startOptions{repair: true, shell: !a.s.agentRepairs(ctx, a.d), verdict: a.haltVerdict()}
 		sess, err = a.start(ctx, o)
 		return sess, err == nil, err
 	case 'v':
@@ -173,34 +173,6 @@ func (a *attachment) haltVerdict() handoff.Verdict {
 		return h.Verdict
 	}
 	return handoff.Drifted
-}
-
-// agentRepairs says whether the repair session is the agent's: where the workspace's own last session edited the
-// tree (the snapshot at its end has the tree of now), unless the person fixed it.
-func (a *attachment) agentRepairs(ctx context.Context) bool {
-	switch a.d.OnMismatch {
-	case "agent":
-		return true
-	case "shell":
-		return false
-	}
-	if len(a.d.Command) == 0 {
-		return false
-	}
-	list, err := a.s.store.Snapshots(a.d.Name)
-	if err != nil {
-		return false
-	}
-	now, err := a.s.snaps.Read(ctx, a.d.Name, a.d.Dir)
-	if err != nil {
-		return false
-	}
-	for _, snap := range list {
-		if snap.Reason == "exit" || snap.Reason == "interval" || snap.Reason == "disconnect" {
-			return snap.Tree == now.Tree
-		}
-	}
-	return false
 }
 
 func (a *attachment) showLast(out io.Writer) {

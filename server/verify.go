@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -270,29 +269,4 @@ func (s *Server) release(ctx context.Context, name, kind string, fields map[stri
 	}
 	s.event(name, kind, fields)
 	return nil
-}
-
-// comeBack starts again what was live when the box went down: verified first, and only where the verdict allows.
-func (s *Server) comeBack(ctx context.Context) {
-	for _, sp := range s.allSpaces() {
-		sess := sp.newest()
-		if sess == nil || sess.State != workspace.Lost || sess.Boot == "" || sess.Boot == workspace.BootID() || sess.Repair {
-			continue
-		}
-		d, err := s.store.Workspace(sp.name)
-		if err != nil || d.Restart == "never" {
-			continue
-		}
-		rep, err := s.verifyFull(sp.name).wait(ctx)
-		if err != nil {
-			s.log.Error("verify after a reboot", "workspace", sp.name, "err", err)
-			continue
-		}
-		if rep.Verdict.Halts() {
-			continue
-		}
-		if _, err := s.startSession(ctx, d, startOptions{verdict: rep.Verdict}); err != nil && !errors.Is(err, context.Canceled) {
-			s.log.Error("start after a reboot", "workspace", sp.name, "err", err)
-		}
-	}
 }

@@ -31,6 +31,8 @@ type Exit struct {
 	Signal string    `json:"signal,omitempty"`
 	At     time.Time `json:"at"`
 	Offset uint64    `json:"offset"` // the journal's end, in bytes
+	// Terminated: not the session ended, its host was told to end, as when the box goes down.
+	Terminated bool `json:"terminated,omitempty"`
 }
 
 // Session is one run of a workspace's command in a pty.
@@ -70,7 +72,7 @@ type Status struct {
 	Version    int       `json:"version"`
 }
 
-// bootstrap is session.json, which whoever starts a host writes before; FORMAT.md of workspace/host describes it.
+// bootstrap is session.json, which whoever starts a host writes before; workspace/host/FORMAT.md describes it.
 type bootstrap struct {
 	ID           string    `json:"id"`
 	Workspace    string    `json:"workspace"`

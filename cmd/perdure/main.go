@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"perdure/workspace/host"
 )
@@ -32,11 +34,15 @@ func run(args []string) int {
 // hostListener is the number of the file that a host inherits: its bound listener.
 const hostListener = 3
 
-// runHost is the process that holds one session. Its standard error is the session's host.log.
+// runHost is the process that holds one session. Its standard error is the session's host.log. TERM is how the box
+// goes down; a hangup means nothing to a process that has no terminal (caught, since what is ignored is inherited).
 func runHost(dir string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT)
 	l, err := inheritedListener()
 	if err == nil {
-		err = host.Run(context.Background(), dir, l)
+		err = host.Run(ctx, dir, l)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "perdure: host: %v\n", err)

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,10 +63,12 @@ type host struct {
 	exited     *wire.Exited
 	ended      chan struct{} // closed once exited is set
 
-	conns sync.WaitGroup
+	terminated atomic.Bool // the host was told to end, not the session
+	conns      sync.WaitGroup
 }
 
-// Run holds the session of a folder until it ends. ctx ends it: HUP, then KILL.
+// Run holds the session of a folder until it ends. ctx ends it, as when the box goes down: HUP, then KILL, and the
+// exit record says so.
 func Run(ctx context.Context, dir string, l net.Listener) error {
 	debug.SetGCPercent(40) // a small heap that idles: memory is worth more here than time
 	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), last: time.Now()}
@@ -76,23 +79,44 @@ func Run(ctx context.Context, dir string, l net.Listener) error {
 	defer h.jnl.Close()
 	if err := h.spawn(); err != nil {
 		l.Close()
+		h.screen.Close()
 		h.writeExit(wire.Exited{Code: 127})
 		return err
 	}
 	if err := writeJSON(filepath.Join(dir, "host.json"), map[string]int{"host_pid": os.Getpid(), "pid": h.cmd.Process.Pid}); err != nil {
 		log.Printf("host.json: %v", err) // Status tells the same
 	}
-	stop := context.AfterFunc(ctx, func() { h.stop("HUP"); time.AfterFunc(lastWords, func() { h.stop("KILL") }) })
-	defer stop()
-
+	defer h.endWith(ctx)()
 	var accepting sync.WaitGroup
 	accepting.Go(func() { h.accept(l) })
 	h.finish(h.drain())
 	l.Close()
 	accepting.Wait()
 	h.farewell()
+	h.screen.Close()
 	os.Remove(h.b.Socket)
 	return nil
+}
+
+// endWith ends the session when ctx does; what it returns waits until that is settled.
+func (h *host) endWith(ctx context.Context) (settle func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-h.ended:
+			return
+		case <-ctx.Done():
+		}
+		h.terminated.Store(true)
+		h.stop("HUP")
+		select {
+		case <-h.ended:
+		case <-time.After(lastWords):
+			h.stop("KILL")
+		}
+	}()
+	return func() { <-done }
 }
 
 func (h *host) open() error {
@@ -315,8 +339,17 @@ func (h *host) finish(e wire.Exited) {
 	h.jnl.Close() // wakes the attachments: they write out the rest and then the exit
 }
 
+// exitRecord is exit.json.
+type exitRecord struct {
+	Code       int32     `json:"code"`
+	Signal     string    `json:"signal"`
+	At         time.Time `json:"at"`
+	Offset     uint64    `json:"offset"`
+	Terminated bool      `json:"terminated,omitempty"`
+}
+
 func (h *host) writeExit(e wire.Exited) {
-	x := map[string]any{"code": e.Code, "signal": e.Signal, "at": time.Now().UTC(), "offset": e.Offset}
+	x := exitRecord{Code: e.Code, Signal: e.Signal, At: time.Now().UTC(), Offset: e.Offset, Terminated: h.terminated.Load()}
 	if err := writeJSON(filepath.Join(h.dir, "exit.json"), x); err != nil {
 		log.Printf("exit.json: %v", err)
 	}
