@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"perdure/handoff"
@@ -210,7 +212,7 @@ func (c *call) handoffExportCommand() *cobra.Command {
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("export: %w", err)
 		}
-		if err := writeAtomic(file, []byte(exportMark+"\n\n"+handoff.Markdown(r)), 0o644); err != nil {
+		if err := renameio.WriteFile(file, []byte(exportMark+"\n\n"+handoff.Markdown(r)), 0o644, renameio.WithTempDir(filepath.Dir(file))); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 		_, err = fmt.Fprintf(c.out, "exported %s to %s\n", r.ID, handoff.Escape(file))

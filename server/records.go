@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/renameio/v2"
+
 	"perdure/handoff"
 	"perdure/server/store"
 	"perdure/snapshot"
@@ -222,7 +224,7 @@ func (s *Server) writeBrief(ctx context.Context, d workspace.Definition) (string
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("write the brief: %w", err)
 	}
-	if err := writeAtomic(filepath.Join(dir, "brief.md"), []byte(text), 0o400); err != nil {
+	if err := renameio.WriteFile(filepath.Join(dir, "brief.md"), []byte(text), 0o400, renameio.WithTempDir(dir)); err != nil {
 		return "", fmt.Errorf("write the brief: %w", err)
 	}
 	return text, nil

@@ -23,10 +23,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"perdure/server/store"
 	"perdure/snapshot"
+	"perdure/workspace"
 )
 
 // Options say where a server keeps its state and who may enter.
@@ -250,7 +252,7 @@ func keepExecutable(exe, state string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", fmt.Errorf("keep the binary: %w", err)
 	}
-	return to, writeAtomic(to, data, 0o700)
+	return to, renameio.WriteFile(to, data, 0o700, renameio.WithTempDir(filepath.Dir(to)))
 }
 
 func loginName() string {
@@ -262,7 +264,7 @@ func loginName() string {
 
 // listenLocal binds server.sock in place of a dead server's; lockState has made sure that none lives.
 func listenLocal(path string) (net.Listener, error) {
-	short, err := shortSocket(path)
+	short, err := workspace.SocketPath(path)
 	if err != nil {
 		return nil, err
 	}

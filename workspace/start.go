@@ -2,8 +2,6 @@ package workspace
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/google/renameio/v2"
 )
 
 // StartRequest says what to start, and where it is kept.
@@ -37,7 +37,7 @@ func Start(ctx context.Context, q StartRequest) (*Session, error) {
 	if err := os.MkdirAll(q.SessionDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the session folder: %w", err)
 	}
-	socket, err := socketPath(q.SessionDir)
+	socket, err := SocketPath(filepath.Join(q.SessionDir, "host.sock"))
 	if err != nil {
 		return nil, err
 	}
@@ -122,47 +122,11 @@ func lastLine(path string) string {
 	return string(data[max(0, len(data)-500):])
 }
 
-// maxSocket is the longest path of a unix socket that every system takes, less its NUL.
-const maxSocket = 103
-
-// socketPath is SESSIONDIR/host.sock, or a short path of this user's own where that is too long.
-func socketPath(dir string) (string, error) {
-	p := filepath.Join(dir, "host.sock")
-	if len(p) <= maxSocket {
-		return p, nil
-	}
-	base := filepath.Join(os.TempDir(), fmt.Sprintf("perdure-%d", os.Getuid()))
-	if err := os.MkdirAll(base, 0o700); err != nil {
-		return "", fmt.Errorf("make a folder for the socket: %w", err)
-	}
-	fi, err := os.Lstat(base)
-	if err != nil {
-		return "", fmt.Errorf("make a folder for the socket: %w", err)
-	}
-	if st, ok := fi.Sys().(*syscall.Stat_t); !fi.IsDir() || fi.Mode().Perm()&0o077 != 0 || (ok && int(st.Uid) != os.Getuid()) {
-		return "", fmt.Errorf("%s is not a private folder of this user", base)
-	}
-	sum := sha256.Sum256([]byte(p))
-	return filepath.Join(base, hex.EncodeToString(sum[:8])+".sock"), nil
-}
-
 // writeJSON replaces a file whole: temp, fsync, rename.
 func writeJSON(path string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return renameio.WriteFile(path, data, 0o600, renameio.WithTempDir(filepath.Dir(path)))
 }
