@@ -162,7 +162,7 @@ func (d *direct) receive() (int, error) {
 		case wire.Skipped:
 			show = fmt.Appendf(nil, "\r\n[perdure: %d bytes of output were skipped]\r\n", f.Bytes)
 		case wire.Ping:
-			if err := d.o.Conn.Write(wire.Pong{N: f.N}); err != nil {
+			if err := d.o.Conn.Write(wire.Pong(f)); err != nil {
 				return 0, fmt.Errorf("%w: %w", ErrHostGone, err)
 			}
 		case wire.Fault:

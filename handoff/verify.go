@@ -85,10 +85,9 @@ const (
 // verifier is one verification on its way; its steps add findings.
 type verifier struct {
 	VerifyRequest
-	rep     Report
-	state   snapshot.State
-	moved   bool // the tree isn't the record's
-	trusted bool // the record can be compared at all
+	rep   Report
+	state snapshot.State
+	moved bool // the tree isn't the record's
 }
 
 // Verify compares a workspace with its record in force, test by test and

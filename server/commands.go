@@ -124,12 +124,6 @@ func (c *call) print(v any) error {
 	return e.Encode(v)
 }
 
-// name is the workspace that a command is about: its first argument, or the one whose session it was called from.
-func (c *call) name(args []string) (string, error) {
-	d, err := c.workspace(args)
-	return d.Name, err
-}
-
 func (c *call) workspace(args []string) (workspace.Definition, error) {
 	name := c.who.inside
 	if name == "" && c.r.Local {

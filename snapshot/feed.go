@@ -33,7 +33,7 @@ func (j *job) feed(ctx context.Context, old *cache, w *walk) {
 		defer close(done)
 		out.CloseWithError(j.feedBlobs(ctx, out, paths))
 	}()
-	j.store.stream(ctx, in, io.Discard, "fast-import", "--quiet", "--done")
+	_ = j.store.stream(ctx, in, io.Discard, "fast-import", "--quiet", "--done")
 	in.Close()
 	<-done
 }
@@ -49,7 +49,7 @@ func (j *job) feedBlobs(ctx context.Context, to io.Writer, paths []string) error
 			continue
 		}
 		fmt.Fprintf(b, "blob\ndata %d\n", len(data))
-		b.Write(data)
+		_, _ = b.Write(data) // bufio keeps the error for the next write
 		if err := b.WriteByte('\n'); err != nil {
 			return err
 		}

@@ -78,6 +78,6 @@ func (o *objects) copy(id string, w io.Writer) (int64, error) {
 func (o *objects) close() {
 	o.in.Close()
 	// What wasn't read is not wanted; a full pipe must not keep git alive.
-	io.Copy(io.Discard, o.out)
+	_, _ = io.Copy(io.Discard, o.out)
 	o.cmd.Wait()
 }

@@ -154,7 +154,7 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		h.mu.Unlock()
 		return v.answer(view, func(b []byte) wire.Frame { return wire.Peek{JSON: b} })
 	case wire.Ping:
-		return v.w.Write(wire.Pong{N: f.N})
+		return v.w.Write(wire.Pong(f))
 	}
 	return nil
 }
