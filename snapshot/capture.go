@@ -25,6 +25,9 @@ func (s *Store) Read(ctx context.Context, workspace, dir string) (State, error) 
 	}
 	defer unlock()
 	t, err := m.measure(ctx, p)
+	if err == nil {
+		_, err = m.keep()
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("read tree: %w", err)
 	}
@@ -32,36 +35,53 @@ func (s *Store) Read(ctx context.Context, workspace, dir string) (State, error) 
 }
 
 // open locks the workspace and finds its repository's place in the store.
-func (s *Store) open(ctx context.Context, workspace, dir string) (place, *measurer, func(), error) {
-	fail := func(err error) (place, *measurer, func(), error) { return place{}, nil, nil, err }
+func (s *Store) open(ctx context.Context, workspace, dir string) (p place, m *measurer, done func(), err error) {
 	part, err := refPart(workspace)
 	if err != nil {
-		return fail(err)
+		return p, nil, nil, err
 	}
 	real, err := s.checkDir(dir)
 	if err != nil {
-		return fail(err)
+		return p, nil, nil, err
 	}
 	unlock, err := s.lock(ctx, "workspace."+part)
 	if err != nil {
-		return fail(err)
+		return p, nil, nil, err
 	}
-	p, err := locate(ctx, real)
-	if err == nil && p.prefix != "" && p.ignoredWhole(ctx, "") {
+	if p, err = locate(ctx, real); err == nil && p.prefix != "" && p.ignoredWhole(ctx, "") {
 		p = place{dir: real, top: real, format: "sha1"}
+	}
+	unuse := func() {}
+	if err == nil {
+		if unuse, err = s.share(ctx, "use."+p.id()); err != nil {
+			unuse = func() {}
+		}
 	}
 	if err == nil {
 		err = s.ensure(ctx, p.id(), p.format)
 	}
-	area := filepath.Join(s.RepoPath(p.id()), "perdure", part)
 	if err == nil {
-		err = os.MkdirAll(area, 0o700)
+		m, err = s.measurer(p, part)
 	}
 	if err != nil {
+		unuse()
 		unlock()
-		return fail(err)
+		return p, nil, nil, err
 	}
-	return p, &measurer{store: s.git(p.id()), area: area, state: s.state}, unlock, nil
+	return p, m, func() { m.pack.abort(); unuse(); unlock() }, nil
+}
+
+func (s *Store) measurer(p place, part string) (*measurer, error) {
+	b, err := s.budget(p.id())
+	if err != nil {
+		return nil, err
+	}
+	size := idSize(p.format)
+	area := filepath.Join(s.RepoPath(p.id()), "perdure", part)
+	if err := os.MkdirAll(area, 0o700); err != nil {
+		return nil, fmt.Errorf("stat cache: %w", err)
+	}
+	return &measurer{store: s.git(p.id()), area: area, state: s.state, size: size, pack: newPacker(s.RepoPath(p.id()), size), budget: b}, nil
 }
 
 func (t *measured) state() State {
@@ -83,60 +103,147 @@ func (t *measured) nestedID() string {
 	return hashID(strings.Join(lines, "\x00"))
 }
 
-// Capture takes a snapshot: objects, then the commit, then its ref, each on
-// disk before the next. It is whole, or partial with the list of what is
-// missing, or it fails; an older tree never stands in for it.
+// Capture takes a snapshot: objects, then its ref, each on disk before the
+// next. It is whole, or partial with the list of what is missing, or it fails;
+// an older tree never stands in for it.
 func (s *Store) Capture(ctx context.Context, r CaptureRequest) (Snapshot, error) {
-	p, m, unlock, err := s.open(ctx, r.Workspace, r.Dir)
+	p, m, done, err := s.open(ctx, r.Workspace, r.Dir)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	defer unlock()
+	defer done()
+	m.include = r.Include
 	t, err := m.measure(ctx, p)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
-	root, err := m.root(ctx, t)
+	hook("measured")
+	w := &writer{measurer: m, c: newCompressor()}
+	root, err := w.root(ctx, t)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
+	t.addSkips(w.notes)
+	snap := describe(r, p, t)
+	snap.Stashes = w.stashes
+	if err := s.commit(ctx, &snap, w, root); err != nil {
+		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	}
+	return snap, nil
+}
+
+// describe is the snapshot but for its commit.
+func describe(r CaptureRequest, p place, t *measured) Snapshot {
 	if r.At.IsZero() {
 		r.At = time.Now()
 	}
 	snap := Snapshot{ID: ulid.MustNew(ulid.Timestamp(r.At), ulid.DefaultEntropy()).String(), At: r.At.UTC(), Reason: r.Reason,
 		Tree: t.tree, Head: p.head, Branch: p.branch, Files: t.files, Bytes: t.bytes, Handoff: r.Handoff,
 		Behind: r.Behind, Skipped: t.skipped, Workspace: r.Workspace, Repo: p.id(), Message: r.Message,
-		Partial: t.partial, Nested: t.nestedID()}
+		Partial: t.partial, Nested: t.nestedID(), Operations: operations(p.gitDir), Session: r.Session, Offset: r.Offset}
 	if snap.Skipped == nil {
 		snap.Skipped = []Skip{}
 	}
-	if err := s.commit(ctx, &snap, root); err != nil {
-		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+	for _, n := range t.nested {
+		at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, p.dir), "/")
+		snap.Repositories = append(snap.Repositories, Repository{Path: shown(at), Head: n.place.head, Branch: n.place.branch})
 	}
-	return snap, nil
+	if t.opted != nil {
+		t.opted.each(func(f *folder) {
+			for i := range f.entries {
+				if f.entries[i].folder == nil {
+					snap.Included++
+				}
+			}
+		})
+	}
+	return snap
 }
 
-// commit writes the commit, with the snapshot's description as its body, and
-// the ref that makes the snapshot exist.
-func (s *Store) commit(ctx context.Context, snap *Snapshot, root string) error {
+// commit writes the commit, with the snapshot's description as its body and
+// the user's commits as parents, and the ref that makes the snapshot exist.
+func (s *Store) commit(ctx context.Context, snap *Snapshot, w *writer, root objectID) error {
 	about, err := json.Marshal(snap)
 	if err != nil {
 		return err
 	}
-	message := fmt.Sprintf("snapshot %s of %s\n\n%s\n", snap.ID, snap.Workspace, about)
-	g := s.git(snap.Repo)
-	if snap.Commit, err = g.line(ctx, []byte(message), "commit-tree", root); err != nil {
+	var text strings.Builder
+	fmt.Fprintf(&text, "tree %s\n", root.text(w.size))
+	for _, parent := range unique(w.kept) {
+		fmt.Fprintf(&text, "parent %s\n", parent)
+	}
+	who := fmt.Sprintf("perdure <perdure@localhost> %d +0000\n", snap.At.Unix())
+	fmt.Fprintf(&text, "author %scommitter %s\nsnapshot %s of %s\n\n%s\n", who, who, snap.ID, snap.Workspace, about)
+	id, err := w.pack.put(w.c, typeCommit, []byte(text.String()))
+	if err != nil {
+		return err
+	}
+	snap.Commit = id.text(w.size)
+	if _, err := w.keep(); err != nil {
 		return err
 	}
 	part, err := refPart(snap.Workspace)
 	if err != nil {
 		return err
 	}
-	ref := snapshotRefs + part + "/" + snap.ID
-	if _, err := g.run(ctx, nil, "update-ref", ref, snap.Commit); err != nil {
+	if err := s.cut(ctx, snap.Repo, w.cut); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(filepath.Join(g.dir, ref)))
+	hook("before-ref")
+	return writeRef(w.store.dir, snapshotRefs+part+"/"+snap.ID, snap.Commit)
+}
+
+func (s *Store) cut(ctx context.Context, repo string, commits []string) error {
+	if len(commits) == 0 {
+		return nil
+	}
+	unlock, err := s.lock(ctx, "shallow."+repo)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return writeShallow(s.RepoPath(repo), commits)
+}
+
+// writeRef makes a new ref, on disk when it returns. The name is a new one, so
+// that nobody else writes it.
+func writeRef(dir, ref, id string) error {
+	path := filepath.Join(dir, ref)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write ref: %w", err)
+	}
+	if err := replaceSynced(path, []byte(id+"\n")); err != nil {
+		return fmt.Errorf("write ref: %w", err)
+	}
+	// The folder of the workspace's refs may be new too.
+	return syncDir(filepath.Dir(filepath.Dir(path)))
+}
+
+// replaceSynced replaces a file by way of the .lock name that git itself uses,
+// and is on disk when it returns.
+func replaceSynced(path string, data []byte) error {
+	temp := path + ".lock"
+	os.Remove(temp) // a dead writer's: the caller is the only one
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	hook("before-rename")
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		os.Remove(temp)
+		return err
+	}
+	return syncDir(filepath.Dir(path))
 }
 
 // List gives a workspace's snapshots, newest first, as their refs tell.

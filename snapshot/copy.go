@@ -3,52 +3,87 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 )
 
-// loosely is how many copied objects are kept as single files; more are kept
-// as the pack they came in.
-const loosely = 200
-
-// copyObjects copies into to what it lacks of ids, and returns those that from
-// doesn't hold either.
-func copyObjects(ctx context.Context, from, to git, ids []string) (map[string]bool, error) {
-	want, err := lacking(ctx, to, ids)
-	if err != nil || len(want) == 0 {
-		return nil, err
-	}
-	gone, err := lacking(ctx, from, want)
-	if err != nil {
-		return nil, err
-	}
-	missing := map[string]bool{}
-	for _, id := range gone {
-		missing[id] = true
-	}
-	var list bytes.Buffer
-	count := 0
-	for _, id := range want {
-		if !missing[id] {
-			list.WriteString(id + "\n")
-			count++
+// copyObjects copies what the store lacks of ids out of the user's repository
+// into the pack. It returns those that could not be had there, with the reason.
+func (m *measurer) copyObjects(ctx context.Context, from git, ids []string) (missing map[string]string, err error) {
+	missing = map[string]string{}
+	var src *objects
+	defer func() {
+		if src != nil {
+			src.close()
+		}
+	}()
+	c := newCompressor()
+	seen := map[string]bool{}
+	for _, text := range ids {
+		id, ok := parseID(text)
+		if !ok || seen[text] || len(text) != 2*m.size {
+			continue
+		}
+		seen[text] = true
+		held, err := m.pack.has(id)
+		if err != nil {
+			return nil, err
+		}
+		if held {
+			continue
+		}
+		if src == nil {
+			if src, err = openObjects(ctx, from); err != nil {
+				return nil, err
+			}
+		}
+		if why, err := m.copyOne(c, src, text, id); err != nil {
+			return nil, err
+		} else if why != "" {
+			missing[text] = why
+			// An answer that broke off leaves the stream anywhere.
+			src.close()
+			src = nil
 		}
 	}
-	if count == 0 {
-		return missing, nil
+	return missing, ctx.Err()
+}
+
+// copyOne copies one object; why says what is wrong with it over there.
+func (m *measurer) copyOne(c *compressor, src *objects, text string, id objectID) (why string, err error) {
+	typ, size, err := src.ask(text)
+	if errors.Is(err, errMissing) {
+		return "not in the repository", nil
 	}
-	pack, err := from.run(ctx, list.Bytes(), "pack-objects", "-q", "--stdout", "--threads=1")
 	if err != nil {
-		return nil, fmt.Errorf("copy objects: %w", err)
+		return cause(err), nil
 	}
-	into := []string{"unpack-objects", "-q"}
-	if count > loosely {
-		into = []string{"index-pack", "--stdin"}
+	if size > m.budget.perFile {
+		return fmt.Sprintf("larger than the cap of %s per file", byteCount(m.budget.perFile)), nil
 	}
-	if _, err := to.run(ctx, pack, into...); err != nil {
-		return nil, fmt.Errorf("copy objects: %w", err)
+	if size > inMemory && typ == typeBlob {
+		if err := m.pack.stream(id, size, src.out); errors.Is(err, errChanged) {
+			return "damaged", nil
+		} else if err != nil {
+			return "", err
+		}
+		return "", src.end()
 	}
-	return missing, nil
+	var data bytes.Buffer
+	if err := src.content(size, &data); err != nil {
+		return cause(err), nil
+	}
+	got := objectHash(m.size, typ, size)
+	got.Write(data.Bytes())
+	if sumID(got) != id {
+		return "damaged", nil
+	}
+	body, err := c.deflate(data.Bytes())
+	if err != nil {
+		return "", err
+	}
+	return "", m.pack.add(id, typ, size, body)
 }
 
 // lacking returns those of ids, each once, that g doesn't hold.

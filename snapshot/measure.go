@@ -2,28 +2,40 @@ package snapshot
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sort"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // measurer turns directories into trees of one snapshot repository.
 type measurer struct {
-	store git
-	area  string // folder for the private indexes and stat caches
-	state string
+	store   git
+	area    string // folder for the stat caches
+	state   string
+	size    int // of an object id in the store
+	pack    *packer
+	include []string
+	budget  *budget
+	// saves are done once the pack is in the store: a stat cache must not
+	// vouch for objects that aren't.
+	saves []func() error
 }
 
 // measured is one directory as a tree.
 type measured struct {
 	place  place
 	tree   string
-	walk   *walk
-	links  map[string]string
+	scan   *scan
 	nested []*measured
+	opted  *folder // files kept although ignored, nil without any
 
 	files   int
 	bytes   int64
@@ -31,102 +43,233 @@ type measured struct {
 	partial bool
 }
 
-// job is the making of one tree.
-type job struct {
+// making is the making of one tree.
+type making struct {
 	*measurer
-	g         git
-	place     place
-	rules     []byte
-	indexPath string
-	statPath  string
-	excludes  string
-	// problems of adding, beyond those that the walk sees.
-	skipped []Skip
-	partial bool
-	dropped map[string]bool // taken out of the index to be hashed again
+	place    place
+	rules    []byte
+	ignorer  *ignorer
+	statPath string
+	old, now *cache
+	scan     *scan
+	heads    map[string]objectID
+	skipped  []omission
 }
 
 // measure makes the tree of p's directory, and those of the repositories in it.
 func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
 	rules := p.excludeRules(ctx)
 	base := filepath.Join(m.area, hashID(p.top+"\x00"+p.prefix))
-	j := &job{measurer: m, place: p, rules: rules,
-		indexPath: base + ".index", statPath: base + ".stat", excludes: base + ".exclude"}
-	if err := replaceFile(j.excludes, rules); err != nil {
-		return nil, fmt.Errorf("ignore rules: %w", err)
+	excludes := base + ".exclude"
+	if old, err := os.ReadFile(excludes); err != nil || string(old) != string(rules) {
+		if err := replaceFile(excludes, rules); err != nil {
+			return nil, fmt.Errorf("ignore rules: %w", err)
+		}
 	}
-	j.g = git{dir: m.store.dir, work: p.top, index: j.indexPath, cwd: p.top, excludes: j.excludes, batch: true}
-	var err error
-	for range 3 {
-		// The workspace's lock is held: a lock file here is a dead capture's.
-		os.Remove(j.indexPath + ".lock")
+	g := git{dir: m.store.dir, work: p.top, index: base + ".none", cwd: p.top, excludes: excludes}
+	j := &making{measurer: m, place: p, rules: rules, statPath: base + ".stat", ignorer: &ignorer{g: g}}
+	defer j.ignorer.close()
+	root, err := unix.Open(p.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("directory %q: %w", p.dir, err)
+	}
+	defer unix.Close(root)
+	for range attempts {
 		var out *measured
-		if out, err = j.try(ctx); err == nil {
+		if out, err = j.try(ctx, root); err == nil {
 			return out, nil
 		}
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// A torn index, or a file that shrank under git: from nothing again.
-		os.Remove(j.indexPath)
+		// Something was replaced under us, or the cache is of another
+		// world: from nothing again.
 		os.Remove(j.statPath)
 	}
 	return nil, err
 }
 
-func (j *job) try(ctx context.Context) (*measured, error) {
-	j.skipped, j.partial, j.dropped = nil, false, map[string]bool{}
-	old := loadCache(j.statPath)
-	if _, err := os.Stat(j.indexPath); err != nil || old == nil {
-		os.Remove(j.indexPath)
-		old = nil
+func (j *making) try(ctx context.Context, root int) (*measured, error) {
+	j.skipped = nil
+	j.old = loadCache(j.statPath, j.size)
+	if j.old != nil && j.old.Generation != generation(j.store.dir) {
+		j.old = nil
 	}
-	start := time.Now().UnixNano()
-	w, err := scan(ctx, j.g, j.place, j.state)
+	j.now = &cache{Start: time.Now().UnixNano(), Generation: generation(j.store.dir)}
+	if err := j.walk(ctx, root); err != nil {
+		return nil, err
+	}
+	if err := j.settle(ctx); err != nil {
+		return nil, err
+	}
+	nested, err := j.nestedTrees(ctx)
 	if err != nil {
 		return nil, err
 	}
-	nested, heads, err := j.nestedTrees(ctx, w)
-	if err != nil {
+	j.addForced()
+	if err := j.addAbsent(ctx); err != nil {
 		return nil, err
 	}
-	key := rulesKey(j.place, j.rules, w)
-	now := &cache{Start: start, Nested: heads, Rules: key}
-	if old != nil && old.same(w, heads, key) {
-		now.Tree, now.Links, now.Skipped, now.Partial = old.Tree, old.Links, old.Skipped, old.Partial
-		return j.result(w, now, nested), nil
-	}
-	// Until the new one is written, the old cache must not vouch for the index.
-	os.Remove(j.statPath)
-	if w, err = j.update(ctx, old, now, w); err != nil {
+	jobs := j.jobs()
+	r := &reader{ctx: ctx, root: root, pack: j.pack, budget: j.budget}
+	if err := r.readAll(jobs); err != nil {
 		return nil, err
 	}
-	if now.Tree, err = j.writeTree(ctx, w, now); err != nil {
+	j.skipped = r.skipped
+	t := &trees{pack: j.pack, c: newCompressor(), old: j.old, heads: j.heads}
+	if err := t.write(j.scan.top); err != nil {
 		return nil, err
 	}
-	now.Files, now.Skipped, now.Partial = w.files, j.skipped, j.partial
-	now.Rules = rulesKey(j.place, j.rules, w)
-	if err := now.save(j.statPath); err != nil {
-		return nil, err
+	j.now.top = j.scan.top
+	// A scan that read nothing has nothing new to say, but that the cache's
+	// rules may be relied on by now.
+	if len(jobs) > 0 || j.old == nil || j.old.Rules != j.now.Rules || j.old.Known != j.now.Known || !sameTree(j.old, j.now) {
+		now := j.now
+		j.saves = append(j.saves, func() error { return now.save(j.statPath, j.size) })
 	}
-	return j.result(w, now, nested), nil
+	return j.result(nested), nil
 }
 
-func (j *job) result(w *walk, c *cache, nested []*measured) *measured {
-	out := &measured{place: j.place, tree: c.Tree, walk: w, links: c.Links, nested: nested,
-		files: len(w.files), partial: w.partial || c.Partial}
-	for _, st := range w.files {
-		out.bytes += st.Size
-	}
-	out.skipped = append(w.skips(), c.Skipped...)
-	for _, n := range nested {
-		at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, j.place.dir), "/")
-		for _, s := range n.skipped {
-			out.skipped = append(out.skipped, Skip{Path: joinPath(at, s.Path), Why: s.Why})
+func sameTree(a, b *cache) bool {
+	return a.top.tree == b.top.tree && len(a.top.entries) == len(b.top.entries)
+}
+
+// walk scans the directory. What is ignored is taken from the last scan unless
+// a rule changed since, which only a scan can show.
+func (j *making) walk(ctx context.Context, root int) error {
+	trusted := j.old != nil && j.old.Rules != ""
+	for {
+		j.scan = &scan{place: j.place, state: j.state, include: j.include, root: root, old: j.old, trusted: trusted, ask: j.ignorer.ask}
+		if err := j.scan.run(ctx); err != nil {
+			return err
 		}
-		out.files += n.files
-		out.bytes += n.bytes
-		out.partial = out.partial || n.partial
+		j.now.Rules = j.rulesKey()
+		if !trusted || j.now.Rules == j.old.Rules {
+			return nil
+		}
+		trusted = false
+		j.ignorer.close() // it keeps the rules that it read
+	}
+}
+
+// rulesKey hashes what decides what is ignored; "" where that was written so
+// shortly ago that it may be written again without a trace.
+func (j *making) rulesKey() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q\n", j.place.dir, j.place.prefix, j.include)
+	h.Write(j.rules)
+	for dir := filepath.Dir(j.place.dir); j.place.prefix != "" && within(j.place.top, dir); dir = filepath.Dir(dir) {
+		text, _ := os.ReadFile(filepath.Join(dir, ".gitignore"))
+		fmt.Fprintf(h, "%q %q\n", dir, text)
+	}
+	sort.Slice(j.scan.rules, func(a, b int) bool { return j.scan.rules[a].path < j.scan.rules[b].path })
+	for _, r := range j.scan.rules {
+		if !r.st.before(j.now.Start) {
+			return ""
+		}
+		fmt.Fprintf(h, "%q %v\n", r.path, r.st)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// settle finds the tracked paths that the scan doesn't show, anew where the
+// user's index, HEAD or a rule changed.
+func (j *making) settle(ctx context.Context) error {
+	j.now.Known = j.knownKey()
+	if j.old != nil && j.now.Known != "" && j.old.Known == j.now.Known && j.now.Rules != "" && j.old.Rules == j.now.Rules {
+		j.now.Forced, j.now.Absent, j.now.Notes = j.old.Forced, j.old.Absent, j.old.Notes
+		return nil
+	}
+	return j.settleKnown(ctx)
+}
+
+func (j *making) knownKey() string {
+	if !j.place.isRepo() {
+		return "none"
+	}
+	var st unix.Stat_t
+	// A missing index is a state like any other.
+	_ = unix.Lstat(filepath.Join(j.place.gitDir, "index"), &st)
+	if !statOf(&st).before(j.now.Start) {
+		return ""
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %v\n", j.place.gitDir, j.place.head, statOf(&st))
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// jobs lists what has to be read, and marks what is opted in.
+func (j *making) jobs() []job {
+	var jobs []job
+	j.scan.top.each(func(f *folder) {
+		for i := range f.entries {
+			e := &f.entries[i]
+			path := joinPath(f.path, e.name)
+			if e.ignored && !e.forced && len(j.include) > 0 && (e.kind == kindFile || e.kind == kindLink) {
+				e.opted = included(j.include, path)
+			}
+			if e.absent || e.out != "" || e.ignored && !e.forced && !e.opted {
+				continue
+			}
+			if why := e.kind.special(); why != "" {
+				e.out = why
+				j.scan.skip(path, why, true)
+				continue
+			}
+			if (e.kind == kindFile || e.kind == kindLink) && !e.known {
+				jobs = append(jobs, job{path, e})
+			}
+		}
+	})
+	return jobs
+}
+
+// keep puts the new objects into the store, and then what is known of them.
+// It returns the bytes that they take.
+func (m *measurer) keep() (int64, error) {
+	n, err := m.pack.finish()
+	if err != nil {
+		return 0, err
+	}
+	for _, save := range m.saves {
+		if err := save(); err != nil {
+			return n, err
+		}
+	}
+	m.saves = nil
+	return n, nil
+}
+
+// result sums up what was made.
+func (j *making) result(nested []*measured) *measured {
+	out := &measured{place: j.place, tree: j.scan.top.tree.text(j.size), scan: j.scan, nested: nested}
+	j.scan.top.each(func(f *folder) {
+		for i := range f.entries {
+			e := &f.entries[i]
+			if e.id.zero() || e.out != "" || e.kind != kindFile && e.kind != kindLink {
+				continue
+			}
+			if e.ignored && !e.forced {
+				if e.opted {
+					out.opt(joinPath(f.path, e.name), e)
+				} else {
+					continue
+				}
+			}
+			out.files++
+			if !e.absent {
+				out.bytes += e.st.Size
+			}
+		}
+	})
+	j.scan.reportHardLinks()
+	out.addSkips(append(j.scan.skipped, j.skipped...))
+	for _, n := range j.now.Notes {
+		out.skipped = append(out.skipped, n)
+		out.partial = true
+	}
+	for _, n := range nested {
+		out.addNested(n)
 	}
 	if j.place.broken != "" {
 		out.skipped = append(out.skipped, Skip{Path: ".git", Why: j.place.broken})
@@ -135,46 +278,80 @@ func (j *job) result(w *walk, c *cache, nested []*measured) *measured {
 	return out
 }
 
+func (m *measured) opt(path string, e *entry) {
+	if m.opted == nil {
+		m.opted = &folder{}
+	}
+	s := scan{top: m.opted}
+	to := s.place1(path, e.kind)
+	to.kind, to.id, to.st = e.kind, e.id, e.st
+}
+
+func (m *measured) addSkips(list []omission) {
+	sort.SliceStable(list, func(a, b int) bool { return list[a].path < list[b].path })
+	for _, s := range list {
+		m.skipped = append(m.skipped, Skip{Path: shown(s.path), Why: s.why})
+		m.partial = m.partial || s.loss
+	}
+}
+
+func (m *measured) addNested(n *measured) {
+	at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, m.place.dir), "/")
+	for _, s := range n.skipped {
+		m.skipped = append(m.skipped, Skip{Path: joinPath(at, s.Path), Why: s.Why})
+	}
+	m.files += n.files
+	m.bytes += n.bytes
+	m.partial = m.partial || n.partial
+}
+
+// reportHardLinks lists the names of files that have several in the tree.
+func (s *scan) reportHardLinks() {
+	for _, list := range s.inodes {
+		var kept []string
+		for _, path := range fields([]byte(list)) {
+			if e, _ := s.top.lookup(path); e != nil && !e.id.zero() && (!e.ignored || e.forced || e.opted) {
+				kept = append(kept, path)
+			}
+		}
+		sort.Strings(kept)
+		for i := 1; i < len(kept); i++ {
+			s.skip(kept[i], "hard link to "+kept[0]+", kept as a file of its own", false)
+		}
+	}
+}
+
 // nestedTrees measures the repositories within, each by its own rules.
-func (j *job) nestedTrees(ctx context.Context, w *walk) ([]*measured, map[string]string, error) {
+func (j *making) nestedTrees(ctx context.Context) ([]*measured, error) {
 	var trees []*measured
-	heads := map[string]string{}
-	for _, path := range w.nested {
-		p, err := locate(ctx, w.abs(path))
+	j.heads = map[string]objectID{}
+	sort.Strings(j.scan.nested)
+	for _, path := range j.scan.nested {
+		p, err := locate(ctx, filepath.Join(j.place.dir, path))
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if p.prefix != "" {
 			// Its .git is broken, and git found the outer one.
 			p = place{dir: p.dir, top: p.dir, format: j.place.format, broken: "repository can't be used"}
 		}
-		heads[path] = ""
-		if p.format == j.place.format {
-			heads[path] = p.head
+		if id, ok := parseID(p.head); ok && p.format == j.place.format {
+			j.heads[path] = id
 		}
-		t, err := j.measure(ctx, p)
+		inner := *j.measurer
+		inner.include = nil // globs are of the workspace's own files
+		t, err := inner.measure(ctx, p)
+		j.saves = inner.saves
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("nested repository %q: %w", path, err)
+			return nil, fmt.Errorf("nested repository %q: %w", path, err)
 		}
 		trees = append(trees, t)
 	}
-	return trees, heads, nil
-}
-
-// writeTree writes the index as a tree; of a subdirectory, that part of it.
-func (j *job) writeTree(ctx context.Context, w *walk, c *cache) (string, error) {
-	if j.place.prefix == "" {
-		return j.g.line(ctx, nil, "write-tree")
-	}
-	out, err := j.g.run(ctx, nil, inPrefix(j.place, "ls-files", "-z")...)
-	if err != nil {
-		return "", err
-	}
-	if len(out) == 0 {
-		return j.g.line(ctx, nil, "mktree")
-	}
-	return j.g.line(ctx, nil, "write-tree", "--prefix="+j.place.prefix)
+	return trees, nil
 }

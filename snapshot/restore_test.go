@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,19 +50,18 @@ func TestDeadCapturesDontBlock(t *testing.T) {
 	f.repo()
 	snap := f.capture()
 	area := filepath.Join(f.s.RepoPath(snap.Repo), "perdure", "w")
-	found, _ := filepath.Glob(area + "/*.index")
+	found, _ := filepath.Glob(area + "/*.stat")
 	if len(found) != 1 {
 		t.Fatal(found)
 	}
-	for _, junk := range []string{"", "torn index"} {
-		f.must(os.WriteFile(found[0]+".lock", nil, 0o600))
+	whole, err := os.ReadFile(found[0])
+	f.must(err)
+	for _, junk := range []string{"", "torn", string(whole[:len(whole)/2]), string(whole[:len(whole)-1]) + "x"} {
 		f.must(os.WriteFile(found[0], []byte(junk), 0o600))
+		f.must(os.WriteFile(filepath.Join(f.s.RepoPath(snap.Repo), "objects/pack/tmp_pack_dead"), []byte(junk), 0o600))
 		f.write("a.txt", "after "+junk)
 		f.check(f.capture())
 	}
-	stat := strings.TrimSuffix(found[0], ".index") + ".stat"
-	f.must(os.WriteFile(stat, []byte("torn"), 0o600))
-	f.check(f.capture())
 }
 
 func TestCapturesAtOnce(t *testing.T) {

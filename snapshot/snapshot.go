@@ -58,6 +58,24 @@ type Snapshot struct {
 	// Nested identifies the content of the nested repositories, "" without
 	// any. It moves when a file in one of them does, which Tree doesn't.
 	Nested string `json:"nested,omitempty"`
+	// Operations in progress: merge, rebase, cherry-pick, revert, bisect.
+	Operations []string `json:"operations,omitempty"`
+	// Stashes are the commits of the stash, newest first.
+	Stashes []string `json:"stashes,omitempty"`
+	// Repositories are those within the directory.
+	Repositories []Repository `json:"repositories,omitempty"`
+	// Included counts the files that are kept although they are ignored.
+	Included int `json:"included,omitempty"`
+	// Session and Offset say how far the session's journal had got, in bytes.
+	Session string `json:"session,omitempty"`
+	Offset  uint64 `json:"offset,omitempty"`
+}
+
+// Repository is one within a workspace's directory, with its HEAD.
+type Repository struct {
+	Path   string `json:"path"`
+	Head   string `json:"head"`
+	Branch string `json:"branch"`
 }
 
 // State is what a directory holds now.
@@ -82,6 +100,11 @@ type CaptureRequest struct {
 	Workspace, Dir, Reason, Message, Handoff string
 	Behind                                   int
 	At                                       time.Time
+	// Include are globs, relative to Dir, of ignored files to keep.
+	Include []string
+	// Session and Offset are the journal's place.
+	Session string
+	Offset  uint64
 }
 
 // Change is one path that differs between two trees. Kind is one of added,

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,9 @@ const attributes = "* -text !eol -crlf -ident -filter !working-tree-encoding\n"
 // Store is the folder that holds the snapshot repositories. It is safe for
 // concurrent use, also by several processes.
 type Store struct {
+	// Limits bound what snapshots take in; set them before the first.
+	Limits Limits
+
 	root  string
 	state string // the folder above root, which no workspace may be or hold
 
@@ -41,7 +45,7 @@ func Open(root string) (*Store, error) {
 	if root, err = filepath.EvalSymlinks(root); err != nil {
 		return nil, fmt.Errorf("snapshot store: %w", err)
 	}
-	return &Store{root: root, state: filepath.Dir(root), locks: map[string]chan struct{}{}}, nil
+	return &Store{Limits: DefaultLimits, root: root, state: filepath.Dir(root), locks: map[string]chan struct{}{}}, nil
 }
 
 // RepoPath is the bare git repository that holds the snapshots of repo.
@@ -120,6 +124,44 @@ func (s *Store) lock(ctx context.Context, name string) (func(), error) {
 	return func() { f.Close(); <-gate }, nil
 }
 
+// share takes the named lock together with others that share it: one that
+// takes it alone has to wait for all of them, and they for it.
+func (s *Store) share(ctx context.Context, name string) (func(), error) {
+	return s.flockFile(ctx, name, unix.LOCK_SH)
+}
+
+// alone takes a lock that others share.
+func (s *Store) alone(ctx context.Context, name string) (func(), error) {
+	return s.flockFile(ctx, name, unix.LOCK_EX)
+}
+
+func (s *Store) flockFile(ctx context.Context, name string, how int) (func(), error) {
+	dir := filepath.Join(s.root, "locks")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("lock of %s: %w", name, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock of %s: %w", name, err)
+	}
+	for {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if err == nil {
+			return func() { f.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, fmt.Errorf("lock of %s: %w", name, err)
+		}
+		select { // the kernel has no wait that a context can end
+		case <-ctx.Done():
+			f.Close()
+			return nil, fmt.Errorf("lock of %s: %w", name, ctx.Err())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
 func flock(fd int) error {
 	for {
 		err := unix.Flock(fd, unix.LOCK_EX)
@@ -160,10 +202,34 @@ func (s *Store) ensure(ctx context.Context, repo, format string) error {
 	if err := os.WriteFile(filepath.Join(temp, "info", "attributes"), []byte(attributes), 0o600); err != nil {
 		return fmt.Errorf("make repository: %w", err)
 	}
+	if err := configure(filepath.Join(temp, "config")); err != nil {
+		return fmt.Errorf("make repository: %w", err)
+	}
 	if err := os.Rename(temp, path); err != nil {
 		return fmt.Errorf("make repository: %w", err)
 	}
 	return syncDir(s.root)
+}
+
+// configure adds to a new repository's configuration what plain git needs in
+// it: names are kept as they are on disk, old histories have mistakes that are
+// not ours, and nothing is thrown away but by prune.
+func configure(path string) error {
+	text := "[core]\n\tprotectNTFS = false\n\tprotectHFS = false\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[fsck]\n"
+	for _, id := range []string{"hasDotgit", "zeroPaddedFilemode", "missingEmail", "missingNameBeforeEmail", "missingSpaceBeforeEmail", "missingSpaceBeforeDate",
+		"badEmail", "badName", "badDate", "badDateOverflow", "badTimezone", "zeroPaddedDate", "multipleAuthors", "nulInCommit", "nullSha1", "gitmodulesBlob", "gitmodulesLarge", "gitmodulesName",
+		"gitmodulesParse", "gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl", "gitattributesSymlink", "gitattributesLarge", "gitattributesLineLength", "gitattributesBlob", "gitignoreSymlink", "mailmapSymlink"} {
+		text += "\t" + id + " = ignore\n"
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	return err
 }
 
 func syncDir(dir string) error {

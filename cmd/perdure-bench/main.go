@@ -1,0 +1,44 @@
+// Command perdure-bench measures perdure beside its peers, and beside the bound that the machine sets, in one run:
+// only ratios of one run mean something.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sort"
+)
+
+// bench is one subcommand; each has a file of its own.
+type bench struct {
+	about string
+	run   func(ctx context.Context, args []string) error
+}
+
+var benches = map[string]bench{
+	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if len(os.Args) < 2 || benches[os.Args[1]].run == nil {
+		fmt.Fprintln(os.Stderr, "usage: perdure-bench SUBCOMMAND [flags]")
+		var names []string
+		for name := range benches {
+			names = append(names, name)
+		}
+		sort.Strings(names)
+		for _, name := range names {
+			fmt.Fprintf(os.Stderr, "  %-10s %s\n", name, benches[name].about)
+		}
+		stop()
+		os.Exit(2)
+	}
+	if err := benches[os.Args[1]].run(ctx, os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, "perdure-bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
