@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"os"
@@ -64,6 +63,7 @@ type host struct {
 	exited     *wire.Exited
 	ended      chan struct{} // closed once exited is set
 
+	in         chan []byte // what is to be typed
 	terminated atomic.Bool // the host was told to end, not the session
 	conns      sync.WaitGroup
 }
@@ -72,7 +72,7 @@ type host struct {
 // exit record says so.
 func Run(ctx context.Context, dir string, l net.Listener) error {
 	debug.SetGCPercent(40) // a small heap that idles: memory is worth more here than time
-	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), last: time.Now()}
+	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), in: make(chan []byte, inputQueue), last: time.Now()}
 	if err := h.open(); err != nil {
 		l.Close()
 		return err
@@ -88,11 +88,12 @@ func Run(ctx context.Context, dir string, l net.Listener) error {
 		log.Printf("host.json: %v", err) // Status tells the same
 	}
 	defer h.endWith(ctx)()
-	var accepting sync.WaitGroup
-	accepting.Go(func() { h.accept(l) })
+	var working sync.WaitGroup
+	working.Go(func() { h.accept(l) })
+	working.Go(h.typeOut)
 	h.finish(h.drain())
 	l.Close()
-	accepting.Wait()
+	working.Wait()
 	h.farewell()
 	h.screen.Close()
 	os.Remove(h.b.Socket)
@@ -246,7 +247,7 @@ func (h *host) output(p []byte) {
 	}
 	h.mu.Unlock()
 	if len(replies) > 0 {
-		h.input(replies)
+		h.reply(replies)
 	}
 }
 
@@ -259,16 +260,6 @@ func (h *host) typists() int {
 		}
 	}
 	return n
-}
-
-// inputTimeout bounds how long a program that reads nothing can hold typed input up.
-const inputTimeout = 2 * time.Second
-
-func (h *host) input(p []byte) {
-	_ = h.tty.SetWriteDeadline(time.Now().Add(inputTimeout))
-	if _, err := h.tty.Write(p); err != nil && !errors.Is(err, io.EOF) {
-		log.Printf("input of %d bytes: %v", len(p), err)
-	}
 }
 
 // resize sets the pty's size once; the kernel tells the program.

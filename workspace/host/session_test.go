@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -99,6 +100,32 @@ func TestAReadOnlyAttachmentTypesSizesAndSignalsNothing(t *testing.T) {
 	s.end()
 	if got := string(s.journal()); !strings.Contains(got, "24 80") || strings.Contains(got, "watcher") || strings.Contains(got, "INT") {
 		t.Errorf("the session saw %q", got)
+	}
+}
+
+// More than any buffer holds, typed at a program that reads nothing for longer than a write used to wait.
+func TestTypedInputWaitsForABusyProgram(t *testing.T) {
+	s := start(t, `stty raw -echo; echo ready; sleep 3; head -c 3000000 | cksum`)
+	c := s.attach(wire.Attach{Resume: true})
+	c.until("ready")
+	text := strings.Repeat("0123456789abcde\n", 3000000/16)
+	go func() {
+		for i := 0; i < len(text); i += 30000 {
+			if c.w.Write(wire.Input{Offset: wire.NoOffset, Data: []byte(text[i:min(i+30000, len(text))])}) != nil {
+				return
+			}
+		}
+	}()
+	c.drain()
+	s.end()
+	cmd := exec.Command("cksum")
+	cmd.Stdin = strings.NewReader(text)
+	want, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := s.journal(); !bytes.Contains(got, bytes.TrimSpace(want)) {
+		t.Errorf("the program read %q, typed was %q", got, want)
 	}
 }
 
