@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -25,6 +26,11 @@ func TestScript(t *testing.T) {
 			for _, k := range []string{"PERDURE_SOCKET", "PERDURE_SESSION", "PERDURE_WORKSPACE", "PERDURE_SSH", "XDG_STATE_HOME"} {
 				e.Setenv(k, "")
 			}
+			exe, err := exec.LookPath("perdure")
+			if err != nil {
+				return err
+			}
+			e.Setenv("PERDURE", exe) // for scripts that change the PATH
 			return os.MkdirAll(home, 0o700)
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": cmdStatus},
