@@ -28,8 +28,8 @@ It needs go, git and ssh. It touches neither your server nor your home, and leav
 			if err := a.notRemote("demo"); err != nil {
 				return err
 			}
-			// An interrupt ends the demo by its own way out, which removes what it made.
-			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+			// An interrupt ends the demo by its own way out, which removes what it made; so does a reader who left.
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 			defer stop()
 			return runDemo(ctx, newNarrator(a.stdout))
 		},

@@ -48,7 +48,7 @@ func (d *demo) halted(ctx context.Context) error {
 	if err := d.term.send("d"); err != nil {
 		return err
 	}
-	diff, err := d.term.until(ctx, regexp.MustCompile(`(?s)diff --git.*\+const between.*\n`), d.tell.passing)
+	diff, err := d.term.until(ctx, regexp.MustCompile(`(?s)diff --git.*\+const between.*\n`), d.tell.waiting)
 	d.tell.output(diff, 30)
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func (d *demo) repaired(ctx context.Context) error {
 	if err := d.term.send("r"); err != nil {
 		return err
 	}
-	if _, err := d.term.until(ctx, agentPrompt, d.tell.passing); err != nil {
+	if _, err := d.term.until(ctx, agentPrompt, d.tell.waiting); err != nil {
 		return err
 	}
 	out, err := d.agent(ctx, 3, "echo $PERDURE_VERDICT")

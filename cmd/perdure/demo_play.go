@@ -16,7 +16,7 @@ import (
 func (d *demo) show(ctx context.Context, status, lines int, name string, args ...string) (string, error) {
 	line := commandLine(name, args)
 	d.tell.command(line)
-	out, got, err := d.box.runTicking(ctx, func(t time.Duration) { d.tell.passing(fmt.Sprintf("… %d s", int(t.Seconds()))) }, name, args...)
+	out, got, err := d.box.runTicking(ctx, func(t time.Duration) { d.tell.waiting("", t) }, name, args...)
 	d.tell.output(out, lines)
 	if err != nil {
 		return out, err
@@ -118,7 +118,7 @@ func (d *demo) connect(ctx context.Context, want *regexp.Regexp, lines int) (str
 	if d.term, err = d.box.attach(); err != nil {
 		return "", err
 	}
-	text, err := d.term.until(ctx, want, d.tell.passing)
+	text, err := d.term.until(ctx, want, d.tell.waiting)
 	d.tell.output(agentPrompt.ReplaceAllString(text, ""), lines)
 	return text, err
 }
@@ -141,7 +141,7 @@ func (d *demo) agent(ctx context.Context, lines int, command string) (string, er
 		if i == len(typed)-1 {
 			prompt = agentPrompt
 		}
-		text, err := d.term.until(ctx, prompt, d.tell.passing)
+		text, err := d.term.until(ctx, prompt, d.tell.waiting)
 		out.WriteString(text)
 		if err != nil {
 			d.tell.output("agent$ "+out.String(), lines)

@@ -100,7 +100,7 @@ func (d *demo) breaks(ctx context.Context) error {
 	if err := d.term.send("n=0; while sleep 0.5; do n=$((n+1)); echo \"at work: $n\"; done\r"); err != nil {
 		return err
 	}
-	text, err := d.term.until(ctx, regexp.MustCompile(`at work: 2\n`), d.tell.passing)
+	text, err := d.term.until(ctx, regexp.MustCompile(`at work: 2\n`), d.tell.waiting)
 	d.tell.print("\n")
 	d.tell.output("agent$ "+text, 10)
 	if err != nil {

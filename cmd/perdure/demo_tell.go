@@ -117,7 +117,7 @@ func clipped(line string) string {
 
 // passing shows a line that the next one replaces, where there is a terminal to do so.
 func (n *narrator) passing(text string) {
-	if !n.tty {
+	if !n.tty || strings.TrimSpace(text) == "" {
 		return
 	}
 	cols := 80
@@ -130,6 +130,14 @@ func (n *narrator) passing(text string) {
 	}
 	n.live = true
 	_, _ = fmt.Fprintf(n.out, "\r\x1b[K  %s", n.paint("2", string(r)))
+}
+
+// waiting shows what a wait is for, and for how long it has been going on.
+func (n *narrator) waiting(line string, since time.Duration) {
+	if since >= time.Second {
+		line = fmt.Sprintf("[%d s] %s", int(since.Seconds()), strings.TrimSpace(line))
+	}
+	n.passing(line)
 }
 
 // settle ends a passing line.

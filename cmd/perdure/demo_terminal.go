@@ -92,42 +92,44 @@ func plainText(raw []byte) string {
 	return strings.Join(out, "\n")
 }
 
-// until reads until the text matches, and returns all of it up to then; progress hears its last line meanwhile.
-func (x *demoTerminal) until(ctx context.Context, want *regexp.Regexp, progress func(string)) (string, error) {
-	limit := time.NewTimer(demoPatience)
-	defer limit.Stop()
+// until reads until the text matches, and returns all of it up to then; progress hears its last line meanwhile, and each
+// second, for how long that has been going on.
+func (x *demoTerminal) until(ctx context.Context, want *regexp.Regexp, progress func(line string, since time.Duration)) (string, error) {
+	began, second := time.Now(), time.NewTicker(time.Second)
+	defer second.Stop()
 	for ended := false; ; {
-		text := x.text()
+		text, n := x.text()
 		if want.MatchString(text) {
-			x.take()
+			x.take(n)
 			return text, nil
 		}
-		if ended {
-			return text, fmt.Errorf("expected %q on the terminal; ssh ended after: %s", want, lastText(text))
+		since := time.Since(began)
+		if ended || since > demoPatience {
+			return text, fmt.Errorf("expected %q on the terminal within %s; ssh ended: %t; got: %s", want, demoPatience, ended, lastText(text))
 		}
-		progress(text[strings.LastIndexByte(text, '\n')+1:])
+		progress(text[strings.LastIndexByte(text, '\n')+1:], since)
 		select {
 		case <-x.more:
+		case <-second.C:
 		case <-x.read:
 			ended = true
-		case <-limit.C:
-			return text, fmt.Errorf("expected %q on the terminal within %s; got: %s", want, demoPatience, lastText(text))
 		case <-ctx.Done():
 			return text, ctx.Err()
 		}
 	}
 }
 
-func (x *demoTerminal) text() string {
+// text is what came and wasn't taken, as plain text, and how many bytes that was.
+func (x *demoTerminal) text() (string, int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return plainText(x.raw)
+	return plainText(x.raw), len(x.raw)
 }
 
-func (x *demoTerminal) take() {
+func (x *demoTerminal) take(n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.raw = nil
+	x.raw = x.raw[n:]
 }
 
 func lastText(text string) string {
@@ -152,13 +154,15 @@ func (x *demoTerminal) wait(ctx context.Context) (string, int, error) {
 	select {
 	case <-x.read:
 	case <-limit.C:
-		return "", 0, fmt.Errorf("expected ssh to end within %s; got: %s", demoPatience, lastText(x.text()))
+		text, _ := x.text()
+		return text, 0, fmt.Errorf("expected ssh to end within %s; got: %s", demoPatience, lastText(text))
 	case <-ctx.Done():
 		return "", 0, ctx.Err()
 	}
 	_ = x.cmd.Wait() // its status is looked at below
 	x.tty.Close()
-	return x.text(), x.cmd.ProcessState.ExitCode(), nil
+	text, _ := x.text()
+	return text, x.cmd.ProcessState.ExitCode(), nil
 }
 
 // kill ends ssh as a dead link does: without a word.

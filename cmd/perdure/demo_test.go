@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -41,12 +42,16 @@ func newDemoRun(t *testing.T, path string) *demoRun {
 	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	return r.command(bin, path, strings.TrimSpace(string(cache)))
+}
+
+func (r *demoRun) command(bin, path, cache string) *demoRun {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	t.Cleanup(cancel)
+	r.t.Cleanup(cancel)
 	r.cmd = exec.CommandContext(ctx, bin, "demo")
 	r.cmd.Dir = "/"
 	// What a person's environment may hold must not lead the story astray.
-	r.cmd.Env = []string{"HOME=" + r.home, "PATH=" + path, "GOCACHE=" + strings.TrimSpace(string(cache)), "GOFLAGS=-mod=vendor", "GIT_DIR=/nowhere", "PERDURE_STATE=/nowhere",
+	r.cmd.Env = []string{"HOME=" + r.home, "PATH=" + path, "GOCACHE=" + cache, "GOFLAGS=-mod=vendor", "GIT_DIR=/nowhere", "PERDURE_STATE=/nowhere",
 		"PERDURE_SOCKET=/nowhere.sock", "PERDURE_SESSION=x", "SHELL=/bin/false", "SSH_AUTH_SOCK=/nowhere"}
 	r.cmd.Stderr = &r.out
 	return r
@@ -139,6 +144,30 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 	r.nothingLeft()
 }
 
+// A reader who has seen enough (`perdure demo | head`) doesn't cut it off with everything left behind.
+func TestDemoWithoutAReaderLeavesNothing(t *testing.T) {
+	r := newDemoRun(t, os.Getenv("PATH"))
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	var seen bytes.Buffer // out is being written to by the other stream
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "3/") {
+		seen.WriteString(lines.Text() + "\n")
+	}
+	out.Close()
+	_ = r.cmd.Wait() // its status is looked at
+	r.out.Write(seen.Bytes())
+	if r.status() != statusFailed || !strings.Contains(r.out.String(), "interrupted") {
+		t.Errorf("status %d:\n%s", r.status(), &r.out)
+	}
+	r.nothingLeft()
+}
+
 // Where a step isn't as told the demo fails, loudly: here the check is a `go` that runs nothing and is content.
 func TestDemoFailsLoudlyWhereTestsProveNothing(t *testing.T) {
 	fake := t.TempDir()
@@ -156,6 +185,32 @@ func TestDemoFailsLoudlyWhereTestsProveNothing(t *testing.T) {
 		if !strings.Contains(r.out.String(), want) {
 			t.Errorf("it does not say %q:\n%s", want, &r.out)
 		}
+	}
+	r.nothingLeft()
+}
+
+// panickingDemo is a perdure whose story goes wrong in a way nobody thought of, with a live session.
+func panickingDemo() {
+	story = append(story[:2:2], chapter{"A panic", func(d *demo, ctx context.Context) error {
+		if _, err := d.connect(ctx, agentPrompt, 10); err != nil {
+			return err
+		}
+		panic("a step that panics")
+	}})
+	main()
+}
+
+func TestPanickingDemoLeavesNothing(t *testing.T) {
+	r := newDemoRun(t, os.Getenv("PATH"))
+	bin, err := exec.LookPath("perdure-panics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.command(bin, os.Getenv("PATH"), t.TempDir())
+	r.cmd.Stdout = &r.out
+	_ = r.cmd.Run() // its status is looked at
+	if r.status() == 0 || !strings.Contains(r.out.String(), "panic: a step that panics") {
+		t.Errorf("status %d:\n%s", r.status(), &r.out)
 	}
 	r.nothingLeft()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perdure": main})
+	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo})
 }
 
 // TestScript runs testdata/script/*.txtar, each with a home and a state folder of its own.
