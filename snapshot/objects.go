@@ -58,6 +58,11 @@ func (o *objects) ask(id string) (typ int, size int64, err error) {
 	if _, err := io.WriteString(o.in, id+"\n"); err != nil {
 		return 0, 0, fmt.Errorf("object %s: %w", id, err)
 	}
+	return o.head(id)
+}
+
+// head reads the head of the answer to a request for id.
+func (o *objects) head(id string) (typ int, size int64, err error) {
 	header, err := o.out.ReadString('\n')
 	if err != nil {
 		return 0, 0, fmt.Errorf("object %s: %w", id, err)

@@ -10,233 +10,167 @@ import (
 	"os"
 	"path"
 	"sort"
-	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 )
-
-// part is one tree of a snapshot and where it belongs: the main one at "", and
-// one for each nested repository.
-type part struct {
-	at    string
-	root  string // revision of its folder in the commit
-	files []tracked
-	modes map[string]uint32
-	dirs  map[string]uint32 // folders with a mode of their own
-	empty map[string]bool   // of dirs, those to be made although nothing is in them
-}
-
-// parts lists a snapshot's trees.
-func (s *Store) parts(ctx context.Context, snap Snapshot) ([]*part, error) {
-	if !repoID(snap.Repo) || !hexID(snap.Commit) {
-		return nil, fmt.Errorf("snapshot %s: %w", snap.ID, ErrNotFound)
-	}
-	return s.partsBelow(ctx, s.git(snap.Repo), snap.Commit+":", "")
-}
-
-func (s *Store) partsBelow(ctx context.Context, g git, root, at string) ([]*part, error) {
-	p := &part{at: at, root: root, modes: map[string]uint32{}, dirs: map[string]uint32{}, empty: map[string]bool{}}
-	out, err := g.run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", root+"tree")
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range fields(out) {
-		if t, ok := parseTree(line); ok {
-			p.files = append(p.files, t)
-		}
-	}
-	modes, err := g.run(ctx, nil, "cat-file", "blob", root+"modes")
-	if err != nil {
-		return nil, err
-	}
-	p.readModes(modes)
-	list := []*part{p}
-	names, err := g.run(ctx, nil, "ls-tree", "-z", "--name-only", "--full-tree", root)
-	if err != nil || !strings.Contains("\x00"+string(names), "\x00nested\x00") {
-		return list, err
-	}
-	if names, err = g.run(ctx, nil, "ls-tree", "-z", "--name-only", "--full-tree", root+"nested"); err != nil {
-		return nil, err
-	}
-	for _, name := range fields(names) {
-		inner := root + "nested/" + name + "/"
-		where, err := g.run(ctx, nil, "cat-file", "blob", inner+"path")
-		if err != nil {
-			return nil, err
-		}
-		more, err := s.partsBelow(ctx, g, inner, path.Join(at, string(where)))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, more...)
-	}
-	return list, nil
-}
-
-func (p *part) readModes(data []byte) {
-	for _, line := range fields(data) {
-		head, name, ok := strings.Cut(line, " ")
-		if !ok || len(head) < 2 {
-			continue
-		}
-		perm, err := strconv.ParseUint(head[1:], 8, 32)
-		if err != nil {
-			continue
-		}
-		if head[0] == 'f' {
-			p.modes[name] = uint32(perm)
-			continue
-		}
-		p.dirs[name] = uint32(perm)
-		if head[0] == 'e' {
-			p.empty[name] = true
-		}
-	}
-}
-
-// Cat writes a file of the snapshot to w; of a symlink, its target.
-func (s *Store) Cat(ctx context.Context, snap Snapshot, name string, w io.Writer) error {
-	parts, err := s.parts(ctx, snap)
-	if err != nil {
-		return fmt.Errorf("cat: %w", err)
-	}
-	want := path.Clean(name)
-	for _, p := range parts {
-		for _, f := range p.files {
-			if path.Join(p.at, f.path) == want && f.mode != "160000" {
-				return s.git(snap.Repo).stream(ctx, strings.NewReader(""), w, "cat-file", "blob", f.oid)
-			}
-		}
-	}
-	return fmt.Errorf("snapshot %s: path %q: %w", snap.ID, name, ErrNotFound)
-}
 
 // Restore writes the snapshot's files below dest and returns how many. dest
 // must be absent or empty unless overwrite, which replaces files but deletes
 // none that the snapshot doesn't have. only limits it to files and folders.
 // Nothing is written outside of dest, whatever links lie in it.
 func (s *Store) Restore(ctx context.Context, snap Snapshot, dest string, only []string, overwrite bool) (int, error) {
+	return s.RestoreTo(ctx, snap, RestoreOptions{Dest: dest, Only: only, Overwrite: overwrite})
+}
+
+// RestoreOptions say where and what to restore.
+type RestoreOptions struct {
+	Dest      string
+	Only      []string // files and folders, relative to the workspace's directory
+	Overwrite bool
+	// Progress is told now and then how many of how many files are written.
+	Progress func(done, total int)
+
+	write map[string]bool // nil for all
+}
+
+// RestoreTo is Restore with more to say.
+func (s *Store) RestoreTo(ctx context.Context, snap Snapshot, o RestoreOptions) (int, error) {
 	parts, err := s.parts(ctx, snap)
+	if err == nil {
+		err = selected(parts, o.Only)
+	}
+	var fresh bool
+	if err == nil {
+		fresh, err = prepare(o.Dest, o.Overwrite)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
 	}
-	if err := selected(parts, only); err != nil {
-		return 0, fmt.Errorf("restore: %w", err)
-	}
-	if err := prepare(dest, overwrite); err != nil {
-		return 0, fmt.Errorf("restore: %w", err)
-	}
-	root, err := os.OpenRoot(dest)
+	root, err := os.OpenRoot(o.Dest)
 	if err != nil {
 		return 0, fmt.Errorf("restore: %w", err)
 	}
 	defer root.Close()
-	objects, err := openObjects(ctx, s.git(snap.Repo))
-	if err != nil {
-		return 0, fmt.Errorf("restore: %w", err)
+	r := &restorer{root: root, git: s.git(snap.Repo), fresh: fresh, dirs: map[string]bool{}, opened: map[string]fs.FileMode{}, progress: o.Progress}
+	if err := r.run(ctx, parts, o); err != nil {
+		return int(r.count.Load()), fmt.Errorf("restore: %w", err)
 	}
-	defer objects.close()
-	r := &restorer{root: root, objects: objects, dirs: map[string]bool{}, opened: map[string]fs.FileMode{}}
-	for _, p := range parts {
-		if err := r.part(ctx, p, len(only) == 0); err != nil {
-			return r.count, fmt.Errorf("restore: %w", err)
-		}
-	}
-	for _, p := range parts {
-		r.finish(p)
-	}
-	if err := errors.Join(r.failed...); err != nil {
-		return r.count, fmt.Errorf("restore: %w", err)
-	}
-	return r.count, nil
+	return int(r.count.Load()), nil
 }
 
-// selected keeps of the parts what only names; a name that fits nothing is an
-// error.
-func selected(parts []*part, only []string) error {
-	if len(only) == 0 {
-		return nil
-	}
-	used := map[string]bool{}
-	wanted := func(name string) bool {
-		hit := false
-		for _, o := range only {
-			if c := path.Clean(o); c == "." || within(c, name) {
-				used[o], hit = true, true
-			}
-		}
-		return hit
-	}
-	for _, p := range parts {
-		kept := p.files[:0]
-		for _, f := range p.files {
-			if wanted(path.Join(p.at, f.path)) {
-				kept = append(kept, f)
-			}
-		}
-		p.files = kept
-		for dir := range p.empty {
-			if !wanted(path.Join(p.at, dir)) {
-				delete(p.empty, dir)
-			}
-		}
-	}
-	for _, o := range only {
-		if !used[o] {
-			return fmt.Errorf("path %q: %w", o, ErrNotFound)
-		}
-	}
-	return nil
-}
-
-func prepare(dest string, overwrite bool) error {
+// prepare makes the destination where it is missing; fresh says that nothing
+// is in it.
+func prepare(dest string, overwrite bool) (fresh bool, err error) {
 	entries, err := os.ReadDir(dest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return os.MkdirAll(dest, 0o755)
+		return true, os.MkdirAll(dest, 0o755)
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	if len(entries) > 0 && !overwrite {
-		return fmt.Errorf("%q: %w", dest, ErrNotEmpty)
+		return false, fmt.Errorf("%q: %w", dest, ErrNotEmpty)
 	}
-	return nil
+	return len(entries) == 0, nil
 }
 
 // restorer writes below one root. A path that can't be written is kept in
 // failed, and the others are written all the same.
 type restorer struct {
-	root    *os.Root
-	objects *objects
-	dirs    map[string]bool        // folders known to be real folders
-	opened  map[string]fs.FileMode // folders made writable meanwhile, and their mode before
-	failed  []error
-	count   int
+	root     *os.Root
+	git      git
+	fresh    bool                   // nothing was in the root: what is written replaces nothing
+	dirs     map[string]bool        // folders known to be real folders
+	opened   map[string]fs.FileMode // folders made writable meanwhile, and their mode before
+	progress func(done, total int)
+
+	mu     sync.Mutex
+	failed []error
+	count  atomic.Int64
+	total  int
 }
 
-func (r *restorer) part(ctx context.Context, p *part, whole bool) error {
-	if p.at != "" && (whole || len(p.files) > 0) {
+// target is one file to be written.
+type target struct {
+	name string // below the root
+	oid  string
+	link bool
+	perm fs.FileMode
+}
+
+// batch is how many objects are asked for before the first answer is read; as
+// many requests fit into a pipe.
+const batch = 256
+
+func (r *restorer) run(ctx context.Context, parts []*part, o RestoreOptions) error {
+	var targets []target
+	for _, p := range parts {
+		targets = append(targets, r.folders(p, o)...)
+	}
+	r.total = len(targets)
+	var stop atomic.Pointer[error]
+	parallel((len(targets)+batch-1)/batch, func() func(int) {
+		w := &restoreWorker{restorer: r, buf: make([]byte, 64<<10)}
+		return func(i int) {
+			if stop.Load() != nil {
+				return
+			}
+			if err := w.write(ctx, targets[i*batch:min((i+1)*batch, len(targets))], i); err != nil {
+				stop.Store(&err)
+			}
+		}
+	})
+	for _, p := range parts {
+		r.finish(p)
+	}
+	if err := stop.Load(); err != nil {
+		return *err
+	}
+	return errors.Join(r.failed...)
+}
+
+func (r *restorer) fail(name string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed = append(r.failed, fmt.Errorf("%q: %w", name, err))
+}
+
+// folders makes a part's folders, and gives the files to be written in them.
+func (r *restorer) folders(p *part, o RestoreOptions) []target {
+	var targets []target
+	if p.at != "" && (len(o.Only) == 0 && o.write == nil || len(p.files) > 0 && o.write == nil) {
 		if err := r.folder(p.at); err != nil {
-			r.failed = append(r.failed, err)
+			r.fail(p.at, err)
 		}
 	}
 	for _, f := range p.files {
-		if err := ctx.Err(); err != nil {
-			return err
+		name := path.Join(p.at, f.path)
+		if o.write != nil && !o.write[name] {
+			continue
 		}
-		if err := r.file(p, f); err != nil {
-			r.failed = append(r.failed, fmt.Errorf("%q: %w", path.Join(p.at, f.path), err))
+		dir := path.Dir(name)
+		if f.mode == "160000" {
+			dir = name
+		}
+		if err := r.folder(dir); err != nil {
+			r.fail(name, err)
 			continue
 		}
 		if f.mode != "160000" {
-			r.count++
+			targets = append(targets, target{name: name, oid: f.oid, link: f.mode == "120000", perm: fs.FileMode(p.perm(f))})
 		}
 	}
 	for dir := range p.empty {
-		if err := r.folder(path.Join(p.at, dir)); err != nil {
-			r.failed = append(r.failed, fmt.Errorf("%q: %w", path.Join(p.at, dir), err))
+		name := path.Join(p.at, dir)
+		if o.write != nil && !o.write[name] {
+			continue
+		}
+		if err := r.folder(name); err != nil {
+			r.fail(name, err)
 		}
 	}
-	return nil
+	return targets
 }
 
 // folder makes a folder and those above it. What stands in its place and is
@@ -261,7 +195,7 @@ func (r *restorer) folder(name string) error {
 		}
 	} else if err == nil && info.Mode().Perm()&0o300 != 0o300 {
 		// It couldn't be written into; finish puts its mode back.
-		r.opened[name] = info.Mode().Perm()
+		r.opened[name] = info.Mode() & modeBits
 		err = r.root.Chmod(name, info.Mode().Perm()|0o700)
 	}
 	if err == nil {
@@ -270,62 +204,142 @@ func (r *restorer) folder(name string) error {
 	return err
 }
 
-func (r *restorer) file(p *part, f tracked) error {
-	name := path.Join(p.at, f.path)
-	if f.mode == "160000" {
-		return r.folder(name)
-	}
-	if err := r.folder(path.Dir(name)); err != nil {
+// restoreWorker is one goroutine's process of git and open folder.
+type restoreWorker struct {
+	*restorer
+	buf     []byte
+	dir     *os.Root
+	dirName string
+}
+
+func (w *restoreWorker) write(ctx context.Context, list []target, i int) error {
+	objects, err := openObjects(ctx, w.git)
+	if err != nil {
 		return err
 	}
-	if info, err := r.root.Lstat(name); err == nil && info.IsDir() {
+	defer objects.close()
+	var ask strings.Builder
+	for _, t := range list {
+		ask.WriteString(t.oid + "\n")
+	}
+	if _, err := io.WriteString(objects.in, ask.String()); err != nil {
+		return err
+	}
+	defer func() {
+		if w.dir != nil {
+			w.dir.Close()
+			w.dir = nil
+		}
+	}()
+	for _, t := range list {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		_, size, err := objects.head(t.oid)
+		if err != nil {
+			return err
+		}
+		content := &io.LimitedReader{R: objects.out, N: size}
+		if err := w.file(t, content); err != nil {
+			w.fail(t.name, err)
+		} else {
+			w.count.Add(1)
+		}
+		if _, err := io.Copy(io.Discard, content); err != nil {
+			return err
+		}
+		if err := objects.end(); err != nil {
+			return err
+		}
+	}
+	if w.progress != nil {
+		w.progress(int(w.count.Load()), w.total)
+	}
+	return nil
+}
+
+// in gives the folder of a file, opened once for all that are in it.
+func (w *restoreWorker) in(name string) (*os.Root, error) {
+	dir := path.Dir(name)
+	if w.dir != nil && w.dirName == dir {
+		return w.dir, nil
+	}
+	if w.dir != nil {
+		w.dir.Close()
+		w.dir = nil
+	}
+	root, err := w.root.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	w.dir, w.dirName = root, dir
+	return root, nil
+}
+
+func (w *restoreWorker) file(t target, content io.Reader) error {
+	root, err := w.in(t.name)
+	if err != nil {
+		return err
+	}
+	base := path.Base(t.name)
+	if w.fresh {
+		return w.create(root, base, t, content)
+	}
+	if info, err := root.Lstat(base); err == nil && info.IsDir() {
 		// Only an empty folder gives way: nothing of the user's is deleted.
-		if err := r.root.Remove(name); err != nil {
+		if err := root.Remove(base); err != nil {
 			return fmt.Errorf("a folder that isn't empty is in its place: %w", err)
 		}
 	}
-	temp := path.Join(path.Dir(name), ".perdure-"+rand.Text())
-	if err := r.write(temp, f, fileMode(p, f)); err != nil {
-		r.root.Remove(temp)
+	temp := ".perdure-" + rand.Text()
+	if err := w.create(root, temp, t, content); err != nil {
+		root.Remove(temp)
 		return err
 	}
-	if err := r.root.Rename(temp, name); err != nil {
-		r.root.Remove(temp)
+	hook("restore-written")
+	if err := root.Rename(temp, base); err != nil {
+		root.Remove(temp)
 		return err
 	}
 	return nil
 }
 
-func fileMode(p *part, f tracked) fs.FileMode {
-	if perm, ok := p.modes[f.path]; ok {
-		return fs.FileMode(perm)
-	}
-	if f.mode == "100755" {
-		return 0o755
-	}
-	return 0o644
-}
+// onlyWriter hides that a file can read by itself, which takes a buffer each time.
+type onlyWriter struct{ io.Writer }
 
-func (r *restorer) write(temp string, f tracked, perm fs.FileMode) error {
-	if f.mode == "120000" {
-		var target strings.Builder
-		if _, err := r.objects.copy(f.oid, &target); err != nil {
+func (w *restoreWorker) create(root *os.Root, name string, t target, content io.Reader) error {
+	if t.link {
+		text, err := io.ReadAll(content)
+		if err != nil {
 			return err
 		}
-		return r.root.Symlink(target.String(), temp)
+		return root.Symlink(string(text), name)
 	}
-	out, err := r.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	out, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = r.objects.copy(f.oid, out)
-	if e := out.Chmod(perm); err == nil {
+	_, err = io.CopyBuffer(onlyWriter{out}, content, w.buf)
+	if e := out.Chmod(t.perm); err == nil {
 		err = e
 	}
 	if e := out.Close(); err == nil {
 		err = e
 	}
 	return err
+}
+
+const modeBits = fs.ModePerm | fs.ModeSetuid | fs.ModeSetgid | fs.ModeSticky
+
+// fileMode turns the mode bits of stat(2) into Go's.
+func fileMode(perm uint32) fs.FileMode {
+	m := fs.FileMode(perm & 0o777)
+	for bit, mode := range map[uint32]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
+		if perm&bit != 0 {
+			m |= mode
+		}
+	}
+	return m
 }
 
 // finish gives folders their modes, the deepest first: one may forbid the
@@ -337,7 +351,7 @@ func (r *restorer) finish(p *part) {
 	}
 	for name, perm := range p.dirs {
 		if full := path.Join(p.at, name); r.dirs[full] {
-			modes[full] = fs.FileMode(perm)
+			modes[full] = fileMode(perm)
 		}
 	}
 	names := make([]string, 0, len(modes))
@@ -347,7 +361,7 @@ func (r *restorer) finish(p *part) {
 	sort.Slice(names, func(a, b int) bool { return len(names[a]) > len(names[b]) })
 	for _, name := range names {
 		if err := r.root.Chmod(name, modes[name]); err != nil {
-			r.failed = append(r.failed, fmt.Errorf("%q: %w", name, err))
+			r.fail(name, err)
 		}
 	}
 }
