@@ -114,7 +114,7 @@ func (s *Server) details(ctx context.Context, d workspace.Definition) (details, 
 	}
 	out := details{summary: w, Shares: some(d.Shares), Questions: some(d.Questions), Command: some(d.Command), Base: d.Base, Store: s.snaps.RepoPath(d.Repo), Path: d.Path,
 		CheckCmds: some(d.Checks), Results: d.Results, Restart: d.Restart, OnMismatch: d.OnMismatch, Interval: interval.String(), Created: d.Created,
-		Untested: some(d.Untested), Flaky: some(d.Flaky), Overrides: []json.RawMessage{}}
+		Untested: some(d.Untested), Flaky: some(d.Flaky), Include: some(d.Include), Overrides: []json.RawMessage{}}
 	overrides, err := s.store.Overrides(d.Name)
 	if err != nil {
 		return out, fmt.Errorf("read the overrides: %w", err)
@@ -149,6 +149,9 @@ func (c *call) describe(w details) error {
 	}
 	if w.Snapshot != nil {
 		row("snapshot", "%s %s", w.Snapshot.ID, w.Snapshot.Reason)
+	}
+	if w.SnapshotFailed != nil {
+		row("snapshot failed", "for %s: %s", ago(w.SnapshotFailed.Since), w.SnapshotFailed.Error)
 	}
 	for _, o := range w.Overrides {
 		row("override", "%s", o)

@@ -3,10 +3,8 @@ package server
 import (
 	"context"
 	"fmt"
-	"os"
-	"slices"
+	"path/filepath"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -62,7 +60,7 @@ func (c *call) snapshotsCommand() *cobra.Command {
 			return err
 		}
 		if path != "" {
-			if list, err = c.s.versions(cmd.Context(), list, path); err != nil {
+			if list, err = c.s.snaps.Versions(cmd.Context(), list, c.inside(d, path)); err != nil {
 				return err
 			}
 		}
@@ -83,30 +81,15 @@ func (c *call) snapshotsCommand() *cobra.Command {
 	return cmd
 }
 
-// versions keeps the snapshots in which a file is not what it was in the one before.
-func (s *Server) versions(ctx context.Context, list []snapshot.Snapshot, path string) ([]snapshot.Snapshot, error) {
-	var out []snapshot.Snapshot
-	for i, snap := range list {
-		if i == len(list)-1 {
-			if s.snaps.Cat(ctx, snap, path, discard{}) == nil {
-				out = append(out, snap)
-			}
-			break
-		}
-		changes, err := s.snaps.Diff(ctx, snap.Repo, list[i+1].Tree, snap.Tree)
-		if err != nil {
-			return nil, fmt.Errorf("compare %s with %s: %w", list[i+1].ID, snap.ID, err)
-		}
-		if slices.ContainsFunc(changes, func(ch snapshot.Change) bool { return ch.Path == path }) {
-			out = append(out, snap)
+// inside makes a path relative to the workspace's directory, as snapshots name it.
+func (c *call) inside(d workspace.Definition, path string) string {
+	if filepath.IsAbs(path) {
+		if rel, err := filepath.Rel(d.Dir, path); err == nil && filepath.IsLocal(rel) {
+			return rel
 		}
 	}
-	return out, nil
+	return path
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // resolve finds a snapshot by id, prefix, latest, -N or @TIME.
 func (c *call) resolve(d workspace.Definition, spec string) (snapshot.Snapshot, error) {
@@ -201,70 +184,6 @@ func (c *call) catCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.s.snaps.Cat(cmd.Context(), snap, args[2], c.r.Out)
+		return c.s.snaps.Cat(cmd.Context(), snap, c.inside(d, args[2]), c.r.Out)
 	}}
-}
-
-type restoreOptions struct {
-	to    string
-	only  []string
-	force bool
-}
-
-func (c *call) restoreCommand() *cobra.Command {
-	var o restoreOptions
-	cmd := &cobra.Command{Use: "restore NAME SNAP [--to DIR] [--only PATH]… [--force]", Short: "bring a snapshot back, by default into a new directory", Args: cobra.ExactArgs(2)}
-	cmd.Flags().StringVar(&o.to, "to", "", "where to (default: a new directory beside the workspace's)")
-	cmd.Flags().StringArrayVar(&o.only, "only", nil, "only this path")
-	cmd.Flags().BoolVar(&o.force, "force", false, "write into a directory that holds files; the present is snapshotted first")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d, err := c.workspace(args)
-		if err != nil {
-			return err
-		}
-		if err := c.who.mayActFor(d.Name); err != nil {
-			return err
-		}
-		snap, err := c.resolve(d, args[1])
-		if err != nil {
-			return err
-		}
-		return c.restore(cmd.Context(), d, snap, o)
-	}
-	return cmd
-}
-
-// restore writes a snapshot's files. Into the workspace itself it goes only with --force and no live session, and
-// after a snapshot of the present.
-func (c *call) restore(ctx context.Context, d workspace.Definition, snap snapshot.Snapshot, o restoreOptions) error {
-	dest := d.Dir + ".restored-" + snap.ID
-	if o.to != "" {
-		dest = c.path(o.to)
-	}
-	entries, err := os.ReadDir(dest)
-	if err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("restore to %s: %w", dest, err)
-	}
-	if len(entries) > 0 && !o.force {
-		return refused("name a new directory with --to, or add --force: the present is snapshotted first", "%s holds files that a restore could overwrite", handoff.Escape(dest))
-	}
-	if len(entries) > 0 && within(dest, d.Dir) {
-		if c.s.space(d.Name).live() != nil {
-			return refused("`perdure stop "+d.Name+"` first, or restore elsewhere with --to", "the session of %s works in %s", d.Name, dest)
-		}
-		if _, err := c.s.capture(ctx, d.Name, "restore", "before restoring "+snap.ID); err != nil {
-			return err
-		}
-	} else if len(entries) > 0 {
-		return refused("name a new directory with --to", "%s is not the workspace's directory, so what it holds can't be snapshotted first", handoff.Escape(dest))
-	}
-	n, err := c.s.snaps.Restore(ctx, snap, dest, o.only, o.force)
-	if err != nil {
-		return fmt.Errorf("restore %s to %s: %w", snap.ID, dest, err)
-	}
-	if c.json {
-		return c.print(map[string]any{"snapshot": snap.ID, "to": dest, "files": n, "at": time.Now().UTC()})
-	}
-	_, err = fmt.Fprintf(c.out, "restored %d files of %s to %s\n", n, snap.ID, handoff.Escape(dest))
-	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/shlex"
@@ -44,6 +45,7 @@ func (s *Server) command(ctx context.Context, r *Request) Exit {
 		words = words[1:]
 	}
 	c.json = wantsJSON(words)
+	words = countedSnapshots(words)
 	root := c.tree()
 	root.SetArgs(words)
 	if err := root.ExecuteContext(ctx); err != nil {
@@ -53,6 +55,23 @@ func (s *Server) command(ctx context.Context, r *Request) Exit {
 		return c.exit
 	}
 	return Exit{Status: c.status}
+}
+
+// countedSnapshots writes the -N of CONTRACT, which would be taken for a flag, as latest-N.
+func countedSnapshots(words []string) []string {
+	if len(words) == 0 || !slices.Contains([]string{"diff", "cat", "restore"}, words[0]) {
+		return words
+	}
+	out := slices.Clone(words)
+	for i, w := range out[1:] {
+		if w == "--" {
+			break
+		}
+		if _, err := strconv.Atoi(w); err == nil && strings.HasPrefix(w, "-") {
+			out[i+1] = "latest" + w
+		}
+	}
+	return out
 }
 
 // wantsJSON looks ahead, so that even a wrong command line is answered in the form that was asked for.

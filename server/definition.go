@@ -20,6 +20,7 @@ import (
 type definitionFlags struct {
 	dir, worktree, goal, results, onMismatch, restart, base string
 	owns, shares, questions, checks, untested, flaky, quick []string
+	include                                                 []string
 	timeout, interval                                       time.Duration
 }
 
@@ -37,6 +38,7 @@ func (f *definitionFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.flaky, "flaky", nil, "a test known to be flaky")
 	fs.StringVar(&f.onMismatch, "on-mismatch", "", "who repairs: agent, shell or hold")
 	fs.StringVar(&f.restart, "restart", "", "after a reboot: boot (the default) or never")
+	fs.StringArrayVar(&f.include, "include", nil, "ignored files that snapshots keep all the same, as .env (a glob; may be repeated)")
 	fs.DurationVar(&f.interval, "interval", 0, "how often a changed tree is snapshotted while a session is live (default 30s)")
 }
 
@@ -49,7 +51,7 @@ func (f *definitionFlags) apply(d *workspace.Definition, set *pflag.FlagSet) err
 		from []string
 		to   *[]string
 		glob bool
-	}{{"owns", f.owns, &d.Owns, true}, {"shares", f.shares, &d.Shares, true}, {"untested", f.untested, &d.Untested, true}, {"question", f.questions, &d.Questions, false}, {"flaky", f.flaky, &d.Flaky, false}} {
+	}{{"owns", f.owns, &d.Owns, true}, {"shares", f.shares, &d.Shares, true}, {"untested", f.untested, &d.Untested, true}, {"include", f.include, &d.Include, true}, {"question", f.questions, &d.Questions, false}, {"flaky", f.flaky, &d.Flaky, false}} {
 		if !set.Changed(s.flag) {
 			continue
 		}

@@ -34,6 +34,7 @@ type space struct {
 	running *verification // at most one
 	last    time.Time     // the last output that an interval snapshot has seen
 	taken   time.Time     // when the last interval snapshot was looked for
+	failed  *failure      // since when no snapshot can be taken, nil if one can
 }
 
 func (sp *space) live() *workspace.Session {
@@ -120,6 +121,7 @@ func (s *Server) adopt(ctx context.Context) error {
 		}
 	}
 	for _, sp := range s.allSpaces() {
+		s.recallFailure(sp)
 		s.welcome(ctx, sp)
 	}
 	return nil

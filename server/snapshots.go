@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"perdure/snapshot"
@@ -16,32 +17,22 @@ const defaultInterval = 30 * time.Second
 
 // capture snapshots a workspace's tree, whether it changed or not: objects and ref first, then the store.
 func (s *Server) capture(ctx context.Context, name, reason, message string) (snapshot.Snapshot, error) {
+	return s.captureWith(ctx, name, reason, message, nil)
+}
+
+// captureWith is capture that also keeps the ignored files that more names.
+func (s *Server) captureWith(ctx context.Context, name, reason, message string, more []string) (snapshot.Snapshot, error) {
 	d, err := s.store.Workspace(name)
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}
-	record, _, err := s.inForce(name)
-	if err != nil {
-		s.log.Warn("snapshot without a record", "workspace", name, "err", err)
-	}
-	req := snapshot.CaptureRequest{Workspace: name, Dir: d.Dir, Reason: reason, Message: message, At: time.Now().UTC()}
-	if record != nil {
-		req.Handoff = record.ID
-		req.Behind = s.behind(ctx, d, record.Measured.Tree)
-	}
+	req := s.captureRequest(ctx, d, reason, message)
+	req.Include = append(slices.Clone(req.Include), more...)
 	snap, err := s.snaps.Capture(ctx, req)
-	if err != nil {
-		s.event(name, "snapshot_failed", map[string]any{"reason": reason, "error": err.Error()})
-		return snap, fmt.Errorf("snapshot %s: %w", name, err)
-	}
-	if err := s.store.PutSnapshot(snap); err != nil {
-		return snap, fmt.Errorf("index the snapshot: %w", err)
-	}
-	s.event(name, "snapshot", map[string]any{"id": snap.ID, "reason": reason, "files": snap.Files, "partial": snap.Partial})
-	return snap, nil
+	return snap, s.captured(name, reason, snap, err)
 }
 
-// captureIfChanged snapshots only a tree, branch or commit that differs from the newest snapshot's.
+// captureIfChanged snapshots only what differs from the newest snapshot.
 func (s *Server) captureIfChanged(ctx context.Context, name, reason string) (snapshot.Snapshot, bool, error) {
 	d, err := s.store.Workspace(name)
 	if errors.Is(err, storeNotFound) {
@@ -50,24 +41,119 @@ func (s *Server) captureIfChanged(ctx context.Context, name, reason string) (sna
 	if err != nil {
 		return snapshot.Snapshot{}, false, err
 	}
-	if !isDir(d.Dir) {
-		return snapshot.Snapshot{}, false, fmt.Errorf("the directory %s is gone", d.Dir)
-	}
 	last, err := s.latest(name)
 	if err != nil {
 		return snapshot.Snapshot{}, false, err
 	}
-	if last != nil {
-		now, err := s.snaps.Read(ctx, name, d.Dir)
-		if err != nil {
-			return snapshot.Snapshot{}, false, fmt.Errorf("read the tree of %s: %w", name, err)
+	if !isDir(d.Dir) {
+		return snapshot.Snapshot{}, false, s.captured(name, reason, snapshot.Snapshot{}, fmt.Errorf("the directory %s is gone", d.Dir))
+	}
+	snap, changed, err := s.snaps.CaptureChanged(ctx, s.captureRequest(ctx, d, reason, ""), last)
+	if err == nil && !changed {
+		s.space(name).setFailed(nil)
+		return snap, false, nil
+	}
+	err = s.captured(name, reason, snap, err)
+	return snap, err == nil, err
+}
+
+// captureRequest says what a snapshot is to hold: the record in force and the journal's place too.
+func (s *Server) captureRequest(ctx context.Context, d workspace.Definition, reason, message string) snapshot.CaptureRequest {
+	req := snapshot.CaptureRequest{Workspace: d.Name, Dir: d.Dir, Reason: reason, Message: message, At: time.Now().UTC(), Include: d.Include}
+	record, _, err := s.inForce(d.Name)
+	if err != nil {
+		s.log.Warn("snapshot without a record", "workspace", d.Name, "err", err)
+	}
+	if record != nil {
+		req.Handoff, req.RecordTree = record.ID, record.Measured.Tree
+	}
+	sess := s.space(d.Name).newest()
+	switch {
+	case sess == nil:
+	case sess.State == workspace.Live:
+		ask, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if st, err := sess.Status(ask); err == nil {
+			req.Session, req.Offset = sess.ID, st.End
 		}
-		if now.Tree == last.Tree && now.Head == last.Head && now.Branch == last.Branch {
-			return *last, false, nil
+	case sess.Exit != nil:
+		req.Session, req.Offset = sess.ID, sess.Exit.Offset
+	}
+	return req
+}
+
+// captured indexes a snapshot, or says once that none could be taken.
+func (s *Server) captured(name, reason string, snap snapshot.Snapshot, err error) error {
+	if err == nil {
+		if err = s.store.PutSnapshot(snap); err != nil {
+			err = fmt.Errorf("index the snapshot: %w", err)
+		}
+	} else {
+		err = fmt.Errorf("snapshot %s: %w", name, err)
+	}
+	if err != nil {
+		// The same failure at each interval is one event, not one each.
+		if s.space(name).setFailed(err) {
+			s.event(name, "snapshot_failed", map[string]any{"reason": reason, "error": err.Error()})
+		}
+		return err
+	}
+	s.space(name).setFailed(nil)
+	s.event(name, "snapshot", map[string]any{"id": snap.ID, "reason": reason, "files": snap.Files, "partial": snap.Partial})
+	return nil
+}
+
+// failure is a snapshot that could not be taken.
+type failure struct {
+	Since time.Time `json:"since"`
+	Error string    `json:"error"`
+}
+
+// setFailed keeps since when no snapshot could be taken, nil once one was. It tells whether that is news.
+func (sp *space) setFailed(err error) bool {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	if err == nil {
+		sp.failed = nil
+		return false
+	}
+	news := sp.failed == nil || sp.failed.Error != err.Error()
+	since := time.Now().UTC()
+	if sp.failed != nil {
+		since = sp.failed.Since
+	}
+	sp.failed = &failure{since, err.Error()}
+	return news
+}
+
+func (sp *space) snapshotFailure() *failure {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.failed
+}
+
+// recallFailure finds in the events whether an earlier server could take no snapshot.
+func (s *Server) recallFailure(sp *space) {
+	events, err := s.store.Events(sp.name, 0, 0)
+	if err != nil {
+		return
+	}
+	var failed *failure
+	for _, e := range events {
+		switch e.Kind {
+		case "snapshot", "created":
+			failed = nil
+		case "snapshot_failed":
+			text, _ := e.Fields["error"].(string)
+			if failed == nil {
+				failed = &failure{Since: e.At}
+			}
+			failed.Error = text
 		}
 	}
-	snap, err := s.capture(ctx, name, reason, "")
-	return snap, err == nil, err
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.failed = failed
 }
 
 // latest is the newest snapshot, or nil.

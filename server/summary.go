@@ -24,6 +24,8 @@ type summary struct {
 	Attention *attention       `json:"attention"`
 	Handoff   *handoffSummary  `json:"handoff"`
 	Snapshot  *snapshotSummary `json:"snapshot"`
+	// SnapshotFailed says since when no snapshot could be taken, and why.
+	SnapshotFailed *failure `json:"snapshot_failed,omitempty"`
 }
 
 type sessionSummary struct {
@@ -76,6 +78,7 @@ type details struct {
 	Created    time.Time         `json:"created"`
 	Untested   []string          `json:"untested"`
 	Flaky      []string          `json:"flaky"`
+	Include    []string          `json:"include"`
 	Overrides  []json.RawMessage `json:"overrides"`
 }
 
@@ -111,6 +114,9 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 		if sess.State == workspace.Lost {
 			w.Attention = &attention{Why: "lost", Since: sess.Started, Text: "the session was lost; attaching verifies and starts a fresh one"}
 		}
+	}
+	if w.SnapshotFailed = s.space(d.Name).snapshotFailure(); w.SnapshotFailed != nil {
+		w.Attention = &attention{Why: "disk", Since: w.SnapshotFailed.Since, Text: "no snapshot could be taken: " + w.SnapshotFailed.Error}
 	}
 	h, err := s.store.Halt(d.Name)
 	if err != nil {

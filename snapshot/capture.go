@@ -3,9 +3,11 @@ package snapshot
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -90,12 +92,20 @@ func (t *measured) state() State {
 		Skipped: t.skipped, Files: t.files, Bytes: t.bytes, IsRepo: p.isRepo(), Partial: t.partial, Nested: t.nestedID()}
 }
 
-// nestedID identifies the content of the nested repositories.
+// nestedID identifies what is kept beside the tree: the content of the nested
+// repositories, and the files that are opted in.
 func (t *measured) nestedID() string {
-	if len(t.nested) == 0 {
+	if len(t.nested) == 0 && t.opted == nil {
 		return ""
 	}
 	var lines []string
+	if t.opted != nil {
+		t.opted.each(func(f *folder) {
+			for _, e := range f.entries {
+				lines = append(lines, fmt.Sprintf("%s\x00%x %o", joinPath(f.path, e.name), e.id, e.st.Mode))
+			}
+		})
+	}
 	for _, n := range t.nested {
 		lines = append(lines, n.place.dir+"\x00"+n.tree+"\x00"+n.nestedID())
 	}
@@ -103,10 +113,27 @@ func (t *measured) nestedID() string {
 	return hashID(strings.Join(lines, "\x00"))
 }
 
+// CaptureChanged is Capture, but where the directory is as last has it: then
+// there is no new snapshot, and changed is false.
+func (s *Store) CaptureChanged(ctx context.Context, r CaptureRequest, last *Snapshot) (snap Snapshot, changed bool, err error) {
+	snap, err = s.capture(ctx, r, last)
+	if errors.Is(err, errSame) {
+		return *last, false, nil
+	}
+	return snap, err == nil, err
+}
+
+// errSame: there is nothing to capture that last doesn't have.
+var errSame = errors.New("nothing changed")
+
 // Capture takes a snapshot: objects, then its ref, each on disk before the
 // next. It is whole, or partial with the list of what is missing, or it fails;
 // an older tree never stands in for it.
 func (s *Store) Capture(ctx context.Context, r CaptureRequest) (Snapshot, error) {
+	return s.capture(ctx, r, nil)
+}
+
+func (s *Store) capture(ctx context.Context, r CaptureRequest, last *Snapshot) (Snapshot, error) {
 	p, m, done, err := s.open(ctx, r.Workspace, r.Dir)
 	if err != nil {
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
@@ -118,6 +145,17 @@ func (s *Store) Capture(ctx context.Context, r CaptureRequest) (Snapshot, error)
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	hook("measured")
+	if last != nil && t.same(last) {
+		if _, err := m.keep(); err != nil {
+			return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+		}
+		return Snapshot{}, errSame
+	}
+	if r.RecordTree != "" {
+		if r.Behind, err = t.behind(ctx, m, r.RecordTree); err != nil {
+			return Snapshot{}, fmt.Errorf("snapshot: %w", err)
+		}
+	}
 	w := &writer{measurer: m, c: newCompressor()}
 	root, err := w.root(ctx, t)
 	if err != nil {
@@ -130,6 +168,49 @@ func (s *Store) Capture(ctx context.Context, r CaptureRequest) (Snapshot, error)
 		return Snapshot{}, fmt.Errorf("snapshot: %w", err)
 	}
 	return snap, nil
+}
+
+// same tells whether a snapshot has all that was measured.
+func (t *measured) same(last *Snapshot) bool {
+	p := t.place
+	return last.Repo == p.id() && last.Tree == t.tree && last.Head == p.head && last.Branch == p.branch &&
+		last.Nested == t.nestedID() && last.Partial == t.partial && slices.Equal(last.Operations, operations(p.gitDir))
+}
+
+// behind counts the files by which the tree differs from one of the store; all
+// of them, where the store lacks that one.
+func (t *measured) behind(ctx context.Context, m *measurer, tree string) (int, error) {
+	if tree == t.tree {
+		return 0, nil
+	}
+	then := map[string]tracked{}
+	if hexID(tree) {
+		out, err := m.store.run(ctx, nil, "ls-tree", "-r", "-z", tree)
+		if err != nil && ctx.Err() != nil {
+			return 0, err
+		}
+		for _, line := range fields(out) {
+			if f, ok := parseTree(line); ok && f.mode != "160000" {
+				then[f.path] = f
+			}
+		}
+	}
+	count := 0
+	t.scan.top.each(func(f *folder) {
+		for i := range f.entries {
+			e := &f.entries[i]
+			line, ok := (&trees{}).line(f, e)
+			if !ok || e.folder != nil || line.mode == "160000" {
+				continue
+			}
+			name := joinPath(f.path, e.name)
+			if old, ok := then[name]; !ok || old.mode != line.mode || old.oid != e.id.text(m.size) {
+				count++
+			}
+			delete(then, name)
+		}
+	})
+	return count + len(then), nil
 }
 
 // describe is the snapshot but for its commit.

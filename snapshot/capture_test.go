@@ -157,6 +157,18 @@ func TestRepositoryComesAndGoes(t *testing.T) {
 	for _, snap := range snaps {
 		f.same(f.restore(snap))
 	}
+	f.write("a", "2")
+	after := f.capture()
+	changes, err := f.s.Diff(context.Background(), detached.Repo, detached.Tree, after.Tree)
+	if err != nil || fmt.Sprint(changes) != "[{a modified}]" {
+		t.Fatal(changes, err)
+	}
+	all, err := f.s.List(context.Background(), "w")
+	f.must(err)
+	versions, err := f.s.Versions(context.Background(), all, "a")
+	if err != nil || len(versions) != 2 || versions[0].ID != after.ID || versions[1].ID != plain.ID {
+		t.Fatal(versions, err)
+	}
 }
 
 func TestLinkedWorktreeAndSubdirectory(t *testing.T) {

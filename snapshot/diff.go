@@ -64,7 +64,18 @@ func (s *Store) pair(ctx context.Context, repo, a, b string) (string, string, er
 				return "", "", err
 			}
 			ids[i] = empty
-		} else if !s.Has(ctx, repo, id) {
+			continue
+		}
+		if s.Has(ctx, repo, id) {
+			continue
+		}
+		// The directory may have been another repository, or none, then.
+		if !hexID(id) {
+			return "", "", fmt.Errorf("tree %q: %w", id, ErrNotFound)
+		}
+		if found, err := s.bring(ctx, repo, id); err != nil {
+			return "", "", err
+		} else if !found {
 			return "", "", fmt.Errorf("tree %q: %w", id, ErrNotFound)
 		}
 	}

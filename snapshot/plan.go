@@ -10,8 +10,6 @@ import (
 	"sort"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // What a step of a plan does to a path.
@@ -101,10 +99,20 @@ type planner struct {
 	size    int
 }
 
+// PlanRequest says where a snapshot is to be brought back.
+type PlanRequest struct {
+	Dir     string
+	Only    []string // files and folders, relative to Dir; empty for all
+	Include []string // globs of ignored files that are snapshotted too
+	// Earlier are the workspace's snapshots: only what one of them recorded is
+	// ever deleted.
+	Earlier []Snapshot
+}
+
 // PlanRestore says what bringing the snapshot back into its workspace's
-// directory would do. Nothing is written. earlier are the workspace's
-// snapshots: only what one of them recorded is ever deleted.
-func (s *Store) PlanRestore(ctx context.Context, snap Snapshot, dir string, only []string, earlier []Snapshot) (*Plan, error) {
+// directory would do. Nothing is written.
+func (s *Store) PlanRestore(ctx context.Context, snap Snapshot, r PlanRequest) (*Plan, error) {
+	only := r.Only
 	parts, err := s.parts(ctx, snap)
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
@@ -112,11 +120,12 @@ func (s *Store) PlanRestore(ctx context.Context, snap Snapshot, dir string, only
 	if err := selectedOrGone(parts, only, snap); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
-	place, m, done, err := s.open(ctx, snap.Workspace, dir)
+	place, m, done, err := s.open(ctx, snap.Workspace, r.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	defer done()
+	m.include = r.Include
 	t, err := m.measure(ctx, place)
 	if err == nil {
 		_, err = m.keep()
@@ -140,7 +149,7 @@ func (s *Store) PlanRestore(ctx context.Context, snap Snapshot, dir string, only
 		}
 		p.wantEmpty(part)
 	}
-	if err := s.planDeletions(ctx, p, earlier); err != nil {
+	if err := s.planDeletions(ctx, p, r.Earlier); err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
 	}
 	sort.Slice(p.plan.Steps, func(a, b int) bool { return p.plan.Steps[a].Path < p.plan.Steps[b].Path })
@@ -196,8 +205,12 @@ func (p *planner) want(part *part, f tracked) error {
 	}
 	name := path.Join(part.at, f.path)
 	p.wanted[name] = true
+	inTheWay, err := p.inTheWay(name)
+	if err != nil {
+		return err
+	}
 	st, err := rootStat(p.root, name)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+	if inTheWay || errors.Is(err, fs.ErrNotExist) {
 		p.add(Step{Path: name, Action: StepAdd})
 		return nil
 	}
@@ -220,6 +233,40 @@ func (p *planner) want(part *part, f tracked) error {
 	}
 	p.add(step)
 	return nil
+}
+
+// inTheWay tells whether something that is no folder, a link above all, stands
+// where a folder of the path belongs. It gives way, which is a step of its own.
+func (p *planner) inTheWay(name string) (bool, error) {
+	for _, dir := range parents(name) {
+		st, err := rootStat(p.root, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		if kindOf(st.Mode) == kindFolder {
+			continue
+		}
+		if !p.wanted[dir] {
+			p.wanted[dir] = true
+			p.add(Step{Path: dir, Action: StepReplace, Newer: p.newer(st), Unkept: p.present[dir] == nil, was: st})
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// parents lists the folders above a path, the outermost first.
+func parents(name string) []string {
+	var out []string
+	for i := range len(name) {
+		if name[i] == '/' {
+			out = append(out, name[:i])
+		}
+	}
+	return out
 }
 
 func (p *planner) wantEmpty(part *part) {

@@ -8,10 +8,13 @@ import (
 )
 
 // Resolve finds the snapshot that spec means in a list, newest first: an id or
-// its prefix, "latest", "-N" (N before the latest), or "@TIME" (the last one at
+// its prefix, "latest", "-N" or "latest-N" (N before the latest), or "@TIME" (the last one at
 // or before; RFC 3339, or a date with or without a time, local). It fails with
 // ErrNotFound or ErrAmbiguous.
 func Resolve(list []Snapshot, spec string) (Snapshot, error) {
+	if n, ok := strings.CutPrefix(spec, "latest-"); ok {
+		spec = "-" + n
+	}
 	switch {
 	case spec == "":
 		return Snapshot{}, fmt.Errorf("snapshot %q: %w", spec, ErrNotFound)

@@ -55,8 +55,9 @@ type Snapshot struct {
 	// Partial: something that belongs to the tree could not be read; Skipped
 	// says what.
 	Partial bool `json:"partial,omitempty"`
-	// Nested identifies the content of the nested repositories, "" without
-	// any. It moves when a file in one of them does, which Tree doesn't.
+	// Nested identifies what is kept beside the tree, "" without any: the
+	// content of nested repositories and of files opted in. It moves when one
+	// of them does, which Tree doesn't.
 	Nested string `json:"nested,omitempty"`
 	// Operations in progress: merge, rebase, cherry-pick, revert, bisect.
 	Operations []string `json:"operations,omitempty"`
@@ -100,6 +101,8 @@ type CaptureRequest struct {
 	Workspace, Dir, Reason, Message, Handoff string
 	Behind                                   int
 	At                                       time.Time
+	// RecordTree, where given, is what Behind is counted against.
+	RecordTree string
 	// Include are globs, relative to Dir, of ignored files to keep.
 	Include []string
 	// Session and Offset are the journal's place.

@@ -38,6 +38,7 @@ type Definition struct {
 	OnMismatch   string        `json:"on_mismatch,omitempty"` // agent, shell, hold, or "" to decide by the snapshots
 	Restart      string        `json:"restart,omitempty"`     // boot or never
 	Interval     time.Duration `json:"interval,omitempty"`    // nanoseconds
+	Include      []string      `json:"include,omitempty"`     // globs of ignored files that snapshots keep all the same
 	Base         string        `json:"base,omitempty"`        // the commit that edited files count from
 	Path         string        `json:"path,omitempty"`        // the PATH that commands run with
 	Command      []string      `json:"command,omitempty"`     // empty: the person's shell

@@ -127,6 +127,9 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 			return err
 		}
 		o.Env = clientEnv()
+		if client.Terminal(a.stderr, a.stderr) {
+			o.Env = append(o.Env, "PERDURE_PROGRESS=1")
+		}
 	}
 	status, err := client.Run(ctx, o)
 	switch {

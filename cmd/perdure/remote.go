@@ -64,7 +64,11 @@ func (a *app) runRemote(c *cobra.Command, name string, args []string) error {
 		before = append(before, "-v") // the one command that has more to say
 	}
 	words := append(append([]string{name}, before...), after...)
-	return a.remote(c.Context(), words, false, readsInput(before))
+	run := func() error { return a.remote(c.Context(), words, false, readsInput(before)) }
+	if name == "diff" && !a.json {
+		return a.paged(c.Context(), run)
+	}
+	return run()
 }
 
 // takeGlobals takes --state and --on with their values out of a command's words.
