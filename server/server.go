@@ -119,6 +119,7 @@ func (s *Server) serve(ctx context.Context) error {
 	}
 	s.sayReady(network)
 	s.wg.Go(func() { s.watchIntervals(ctx) })
+	s.wg.Go(func() { s.keep(ctx) })
 	s.wg.Go(func() { s.comeBack(ctx) })
 
 	var failure error

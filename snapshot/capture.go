@@ -395,6 +395,9 @@ func (s *Store) removeFrom(ctx context.Context, repo, part string) error {
 	defer unlock()
 	// Deleting refs is done under this lock only: a lock file is a dead process's.
 	os.Remove(filepath.Join(s.RepoPath(repo), "packed-refs.lock"))
+	if err := replaceSynced(filepath.Join(s.RepoPath(repo), "perdure", "garbage"), nil); err != nil {
+		return err
+	}
 	if err := s.deleteRefs(ctx, repo, snapshotRefs+part+"/"); err != nil {
 		return err
 	}

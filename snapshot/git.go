@@ -3,7 +3,6 @@ package snapshot
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -143,12 +142,6 @@ func wrapGit(ctx context.Context, verb string, stderr func() string, err error) 
 		err = ctx.Err()
 	}
 	return &gitError{verb: verb, stderr: stderr(), err: err}
-}
-
-// quietNo tells whether git answered "no" (status 1) rather than failed.
-func quietNo(err error) bool {
-	var exit *exec.ExitError
-	return errors.As(err, &exit) && exit.ExitCode() == 1
 }
 
 // fields splits the NUL-terminated records of git's -z formats.

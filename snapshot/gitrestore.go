@@ -30,7 +30,7 @@ func (s *Store) RestoreGit(ctx context.Context, snap Snapshot, dir string) (note
 	}
 	switch {
 	case !p.isRepo():
-		return []string{fmt.Sprintf("there is no repository in %s any more: its commits are kept: git fetch %s %s", shown(dir), s.RepoPath(snap.Repo), snap.Commit)}, nil
+		return []string{fmt.Sprintf("there is no repository in %s any more: its commits are kept: git fetch --update-shallow %s %s", shown(dir), s.RepoPath(snap.Repo), snap.Commit)}, nil
 	case p.id() != snap.Repo:
 		return []string{"the repository is another than the snapshot's: its index and HEAD are left as they are"}, nil
 	}

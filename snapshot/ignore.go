@@ -54,8 +54,7 @@ func (i *ignorer) ask(ctx context.Context, paths []string) ([]bool, error) {
 	go func() {
 		b := bufio.NewWriterSize(i.in, 64<<10)
 		for _, p := range paths {
-			b.WriteString("./" + p)
-			b.WriteByte(0)
+			_, _ = b.WriteString("./" + p + "\x00") // bufio keeps the error for Flush
 		}
 		sent <- b.Flush()
 	}()

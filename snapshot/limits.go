@@ -13,10 +13,10 @@ import (
 // Limits bound what snapshots take in. What a limit leaves out is listed in the
 // snapshot, which is partial then.
 type Limits struct {
-	File     int64 // bytes of one file
-	Snapshot int64 // bytes of new files in one snapshot, before compression
-	Store    int64 // bytes of one repository's store on disk
-	Free     int64 // bytes of disk space that are left alone
+	File     int64 `json:"file"`     // bytes of one file
+	Snapshot int64 `json:"snapshot"` // bytes of new files in one snapshot, before compression
+	Store    int64 `json:"store"`    // bytes of one repository's store on disk
+	Free     int64 `json:"free"`     // bytes of disk space that are left alone
 }
 
 // DefaultLimits hold where nothing else is said.

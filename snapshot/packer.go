@@ -231,7 +231,9 @@ func (p *packer) stream(id objectID, length int64, src io.Reader) error {
 		return err
 	}
 	c := &countingWriter{w: p.out}
-	c.Write(packHeader(typeBlob, length))
+	if _, err := c.Write(packHeader(typeBlob, length)); err != nil {
+		return fmt.Errorf("write pack: %w", err)
+	}
 	z, err := zlib.NewWriterLevel(c, zlib.BestSpeed)
 	if err != nil {
 		return err

@@ -215,7 +215,7 @@ func (s *Store) ensure(ctx context.Context, repo, format string) error {
 // it: names are kept as they are on disk, old histories have mistakes that are
 // not ours, and nothing is thrown away but by prune.
 func configure(path string) error {
-	text := "[core]\n\tprotectNTFS = false\n\tprotectHFS = false\n\tlogAllRefUpdates = false\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[fsck]\n"
+	text := "[core]\n\tprotectNTFS = false\n\tprotectHFS = false\n\tlogAllRefUpdates = false\n[tar]\n\tumask = 0022\n[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[fsck]\n"
 	for _, id := range []string{"hasDotgit", "zeroPaddedFilemode", "missingEmail", "missingNameBeforeEmail", "missingSpaceBeforeEmail", "missingSpaceBeforeDate",
 		"badEmail", "badName", "badDate", "badDateOverflow", "badTimezone", "zeroPaddedDate", "multipleAuthors", "nulInCommit", "nullSha1", "gitmodulesBlob", "gitmodulesLarge", "gitmodulesName",
 		"gitmodulesParse", "gitmodulesPath", "gitmodulesSymlink", "gitmodulesUpdate", "gitmodulesUrl", "gitattributesSymlink", "gitattributesLarge", "gitattributesLineLength", "gitattributesBlob", "gitignoreSymlink", "mailmapSymlink"} {

@@ -26,6 +26,9 @@ var remoteSpecs = []remoteSpec{
 	{"diff", "diff NAME [SNAP [SNAP]]", "Compare snapshots, or one with the tree", groupKeep},
 	{"cat", "cat NAME SNAP PATH", "Print a file from a snapshot", groupKeep},
 	{"restore", "restore NAME SNAP [flags]", "Bring back files from a snapshot", groupKeep},
+	{"usage", "usage [NAME]", "Show what takes which space", groupKeep},
+	{"prune", "prune [--dry-run]", "Apply the keeping policy now", groupKeep},
+	{"export", "export NAME --to DIR", "Write everything in open forms, for leaving", groupKeep},
 	{"handoff", "handoff record|show|log|export|verify|repair|override NAME", "Record, verify and repair handoffs", groupKeep},
 	{"brief", "brief NAME", "Print what a fresh session is told", groupKeep},
 }

@@ -103,6 +103,26 @@ func (s *Store) Snapshots(ws string) ([]snapshot.Snapshot, error) {
 	return out, wrap(err, "list the snapshots of %q", ws)
 }
 
+// DeleteSnapshots forgets snapshots by their ids; those it doesn't know are no error.
+func (s *Store) DeleteSnapshots(ws string, ids []string) error {
+	for len(ids) > 0 {
+		n := min(len(ids), purgeBatch)
+		err := s.write(func(t *badger.Txn) error {
+			for _, id := range ids[:n] {
+				if err := t.Delete(key("snapshot", ws, id)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("forget snapshots of %q: %w", ws, err)
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
 // workspaceKinds are the kinds of keys whose second part is a workspace's name, all that purging removes.
 var workspaceKinds = []string{"snapshot", "record", "recordid", "observation", "report", "override"}
 
