@@ -24,9 +24,10 @@ type demoRun struct {
 	out  bytes.Buffer
 }
 
-func newDemoRun(t *testing.T, path string) *demoRun {
+// newDemoRun is a run of the test's own perdure, or of another program.
+func newDemoRun(t *testing.T, program, path string) *demoRun {
 	if testing.Short() {
-		t.Skip("it plays the whole story")
+		t.Skip("it plays the story")
 	}
 	for _, name := range []string{"go", "git", "ssh"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -37,21 +38,16 @@ func newDemoRun(t *testing.T, path string) *demoRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &demoRun{t: t, home: t.TempDir()}
-	bin := filepath.Join(t.TempDir(), "another-name")
-	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	bin, err := exec.LookPath(program)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return r.command(bin, path, strings.TrimSpace(string(cache)))
-}
-
-func (r *demoRun) command(bin, path, cache string) *demoRun {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
-	r.t.Cleanup(cancel)
-	r.cmd = exec.CommandContext(ctx, bin, "demo")
+	t.Cleanup(cancel)
+	r := &demoRun{t: t, home: t.TempDir(), cmd: exec.CommandContext(ctx, bin, "demo")}
 	r.cmd.Dir = "/"
 	// What a person's environment may hold must not lead the story astray.
-	r.cmd.Env = []string{"HOME=" + r.home, "PATH=" + path, "GOCACHE=" + cache, "GOFLAGS=-mod=vendor", "GIT_DIR=/nowhere", "PERDURE_STATE=/nowhere",
+	r.cmd.Env = []string{"HOME=" + r.home, "PATH=" + path, "GOCACHE=" + strings.TrimSpace(string(cache)), "GOFLAGS=-mod=vendor", "GIT_DIR=/nowhere", "PERDURE_STATE=/nowhere",
 		"PERDURE_SOCKET=/nowhere.sock", "PERDURE_SESSION=x", "SHELL=/bin/false", "SSH_AUTH_SOCK=/nowhere"}
 	r.cmd.Stderr = &r.out
 	return r
@@ -95,7 +91,11 @@ func demoLeftovers(root string) []string {
 func (r *demoRun) status() int { return r.cmd.ProcessState.ExitCode() }
 
 func TestDemoTellsTheStoryAndLeavesNothing(t *testing.T) {
-	r := newDemoRun(t, os.Getenv("PATH"))
+	bin := filepath.Join(t.TempDir(), "another-name")
+	if out, err := exec.Command("go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := newDemoRun(t, bin, os.Getenv("PATH"))
 	r.cmd.Stdout = &r.out
 	if err := r.cmd.Run(); err != nil {
 		t.Fatalf("%v\n%s", err, &r.out)
@@ -113,7 +113,7 @@ func TestDemoTellsTheStoryAndLeavesNothing(t *testing.T) {
 
 // An interrupt, in the middle of the story with a live session, is a way out that tidies up too.
 func TestInterruptedDemoLeavesNothing(t *testing.T) {
-	r := newDemoRun(t, os.Getenv("PATH"))
+	r := newDemoRun(t, "perdure", os.Getenv("PATH"))
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestInterruptedDemoLeavesNothing(t *testing.T) {
 
 // A reader who has seen enough (`perdure demo | head`) doesn't cut it off with everything left behind.
 func TestDemoWithoutAReaderLeavesNothing(t *testing.T) {
-	r := newDemoRun(t, os.Getenv("PATH"))
+	r := newDemoRun(t, "perdure", os.Getenv("PATH"))
 	out, err := r.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestDemoFailsLoudlyWhereTestsProveNothing(t *testing.T) {
 	if err := os.WriteFile(fake+"/go", []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	r := newDemoRun(t, fake+":"+os.Getenv("PATH"))
+	r := newDemoRun(t, "perdure", fake+":"+os.Getenv("PATH"))
 	r.cmd.Stdout = &r.out
 	_ = r.cmd.Run() // its status is looked at
 	if r.status() != statusFailed {
@@ -201,12 +201,7 @@ func panickingDemo() {
 }
 
 func TestPanickingDemoLeavesNothing(t *testing.T) {
-	r := newDemoRun(t, os.Getenv("PATH"))
-	bin, err := exec.LookPath("perdure-panics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.command(bin, os.Getenv("PATH"), t.TempDir())
+	r := newDemoRun(t, "perdure-panics", os.Getenv("PATH"))
 	r.cmd.Stdout = &r.out
 	_ = r.cmd.Run() // its status is looked at
 	if r.status() == 0 || !strings.Contains(r.out.String(), "panic: a step that panics") {
