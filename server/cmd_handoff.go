@@ -207,12 +207,12 @@ func (c *call) handoffExportCommand() *cobra.Command {
 		if to != "" {
 			file = c.path(to)
 		}
-		if old, err := os.ReadFile(file); err == nil && !strings.HasPrefix(string(old), exportMark) {
+		if old, err := os.ReadFile(file); err == nil && !strings.HasPrefix(string(old), handoff.ExportMark) {
 			return refused("name another file with --to", "%s was not written by perdure", handoff.Escape(file))
 		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("export: %w", err)
 		}
-		if err := renameio.WriteFile(file, []byte(exportMark+"\n\n"+handoff.Markdown(r)), 0o644, renameio.WithTempDir(filepath.Dir(file))); err != nil {
+		if err := renameio.WriteFile(file, []byte(exportText(r)), 0o644, renameio.WithTempDir(filepath.Dir(file))); err != nil {
 			return fmt.Errorf("export: %w", err)
 		}
 		_, err = fmt.Fprintf(c.out, "exported %s to %s\n", r.ID, handoff.Escape(file))
@@ -221,5 +221,8 @@ func (c *call) handoffExportCommand() *cobra.Command {
 	return cmd
 }
 
-// exportMark tells a copy from a person's own file.
-const exportMark = "<!-- perdure: a copy of the handoff in force; perdure holds the record, edits here change nothing -->"
+// exportText is the marked copy: by its first line verification knows it for no edit.
+func exportText(r handoff.Record) string {
+	const note = "<!-- a copy of the handoff in force; perdure holds the record, edits here change nothing -->"
+	return handoff.ExportMark + "\n" + note + strings.TrimPrefix(handoff.Markdown(r), handoff.ExportMark)
+}

@@ -43,6 +43,9 @@ func (c *call) restoreCommand() *cobra.Command {
 		if err := c.who.mayActFor(d.Name); err != nil {
 			return err
 		}
+		if cmd.Flags().Changed("to") && o.to == "" {
+			return usage("name a directory, or leave --to out for a new one", "--to is empty")
+		}
 		snap, err := c.resolve(d, args[1])
 		if err != nil {
 			return err

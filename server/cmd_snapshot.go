@@ -28,6 +28,9 @@ func (c *call) snapshotCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := present(d); err != nil {
+			return err
+		}
 		snap, err := c.s.capture(cmd.Context(), d.Name, "manual", message)
 		if err != nil {
 			return err
@@ -138,6 +141,9 @@ func (c *call) diffCommand() *cobra.Command {
 		if len(specs) > 1 {
 			_, to, err = c.side(d, specs[1])
 		} else {
+			if err := present(d); err != nil {
+				return err
+			}
 			var now snapshot.State
 			if now, err = c.s.snaps.Read(cmd.Context(), d.Name, d.Dir); err == nil {
 				repo, to = now.Repo, now.Tree

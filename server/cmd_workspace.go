@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,7 +64,7 @@ func (c *call) create(ctx context.Context, name string, command []string, f *def
 	}
 	d := workspace.Definition{Name: name, Command: command, Created: time.Now().UTC(), Path: c.callerPath(), Restart: "boot"}
 	var err error
-	if d.Dir, err = c.directory(f); err != nil {
+	if d.Dir, err = c.directory(f, set); err != nil {
 		return err
 	}
 	if err := f.apply(&d, set); err != nil {
@@ -120,7 +121,10 @@ func (s *Server) firstSnapshot(ctx context.Context, d *workspace.Definition) err
 }
 
 // directory is the checked directory of a new workspace.
-func (c *call) directory(f *definitionFlags) (string, error) {
+func (c *call) directory(f *definitionFlags, set *pflag.FlagSet) (string, error) {
+	if set.Changed("dir") && f.dir == "" {
+		return "", usage("name a directory, or leave --dir out for the current one", "--dir is empty")
+	}
 	dir := c.path(f.dir)
 	if f.worktree != "" {
 		if f.dir == "" {
@@ -136,8 +140,12 @@ func (c *call) directory(f *definitionFlags) (string, error) {
 
 func (s *Server) checkDirectory(dir string) (string, error) {
 	real, err := filepath.EvalSymlinks(dir)
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err // the path is said already
+	}
 	if err != nil {
-		return "", usage("make it first, or name another with --dir", "the directory %s: %w", handoff.Escape(dir), errors.Unwrap(err))
+		return "", usage("make it first, or name another with --dir", "the directory %s: %w", handoff.Escape(dir), err)
 	}
 	if !isDir(real) {
 		return "", usage("name a directory with --dir", "%s is not a directory", handoff.Escape(dir))
@@ -199,15 +207,22 @@ func (c *call) setCommand() *cobra.Command {
 }
 
 func (c *call) change(ctx context.Context, d workspace.Definition, command []string, f *definitionFlags, set *pflag.FlagSet) error {
+	if command == nil && !anyChanged(set) {
+		return usage("`perdure set --help` lists what can be", "nothing is to be changed")
+	}
 	if command != nil {
 		d.Command = command
 	}
 	if set.Changed("dir") {
-		dir, err := c.s.checkDirectory(c.path(f.dir))
+		dir, err := c.directory(f, set)
 		if err != nil {
 			return err
 		}
-		d.Dir = dir
+		state, err := c.s.snaps.Read(ctx, d.Name, dir)
+		if err != nil {
+			return fmt.Errorf("read the tree of %s: %w", dir, err)
+		}
+		d.Dir, d.Repo = dir, state.Repo
 	}
 	if err := f.apply(&d, set); err != nil {
 		return err
@@ -231,6 +246,12 @@ func (c *call) change(ctx context.Context, d workspace.Definition, command []str
 	}
 	_, err := fmt.Fprintf(c.out, "changed %s\n", d.Name)
 	return err
+}
+
+// anyChanged tells whether a flag of the command itself was given: --json changes nothing of a workspace.
+func anyChanged(set *pflag.FlagSet) (any bool) {
+	set.Visit(func(f *pflag.Flag) { any = any || f.Name != "json" })
+	return any
 }
 
 func (c *call) rmCommand() *cobra.Command {

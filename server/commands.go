@@ -15,6 +15,7 @@ import (
 	"github.com/google/shlex"
 	"github.com/spf13/cobra"
 
+	"perdure/handoff"
 	"perdure/server/store"
 	"perdure/workspace"
 )
@@ -169,6 +170,16 @@ func (c *call) own(args []string) (workspace.Definition, error) {
 		return d, err
 	}
 	return d, c.who.mayActFor(d.Name)
+}
+
+// present refuses what needs the workspace's files where its directory is gone.
+func present(d workspace.Definition) error {
+	if isDir(d.Dir) {
+		return nil
+	}
+	dir := handoff.Escape(d.Dir)
+	return &problem{statusFailed, "failed", fmt.Errorf("the directory of %s is gone: %s", d.Name, dir),
+		fmt.Sprintf("`perdure restore %s latest --to %s` brings the last snapshot back", d.Name, dir)}
 }
 
 // path makes a path absolute: the caller's directory on the box, else the home.

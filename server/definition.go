@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -59,6 +60,9 @@ func (f *definitionFlags) apply(d *workspace.Definition, set *pflag.FlagSet) err
 			if s.glob && (g == "" || !doublestar.ValidatePattern(g) || !filepath.IsLocal(g)) {
 				return usage("globs are relative to the workspace's directory, as internal/config/**", "--%s %q is no such glob", s.flag, g)
 			}
+			if strings.TrimSpace(g) == "" {
+				return usage("", "--%s is empty", s.flag)
+			}
 		}
 		*s.to = unique(s.from)
 	}
@@ -71,7 +75,7 @@ func (f *definitionFlags) apply(d *workspace.Definition, set *pflag.FlagSet) err
 	}
 	for _, q := range f.quick {
 		if !markQuick(d.Checks, q) {
-			return usage("", "--quick %q names no check", q)
+			return usage("it takes the label of a --check LABEL=CMD", "--quick %q names no check", q)
 		}
 	}
 	return f.applyPlain(d, set)
@@ -83,6 +87,9 @@ func (f *definitionFlags) applyPlain(d *workspace.Definition, set *pflag.FlagSet
 	}
 	if f.restart != "" && f.restart != "boot" && f.restart != "never" {
 		return usage("", "--restart is boot or never, not %q", f.restart)
+	}
+	if !validResults(f.results) {
+		return usage("auto, go, go-json, junit:GLOB and exit are known", "no results %q", f.results)
 	}
 	if f.timeout < 0 || f.interval < 0 || (f.interval > 0 && f.interval < time.Second) {
 		return usage("durations are as 90s or 10m; the interval is a second at the least", "that is no duration to wait for")
@@ -101,6 +108,14 @@ func (f *definitionFlags) applyPlain(d *workspace.Definition, set *pflag.FlagSet
 	return nil
 }
 
+// validResults tells whether results can be read so.
+func validResults(spec string) bool {
+	if glob, ok := strings.CutPrefix(spec, "junit:"); ok {
+		return glob != "" && doublestar.ValidatePattern(glob)
+	}
+	return slices.Contains([]string{"", "auto", "go", "go-json", "exit"}, spec)
+}
+
 func parseChecks(list []string) ([]workspace.Check, error) {
 	var out []workspace.Check
 	seen := map[string]bool{}
@@ -113,7 +128,7 @@ func parseChecks(list []string) ([]workspace.Check, error) {
 			check.Label, check.Cmd = m[1], m[2]
 		}
 		if strings.TrimSpace(check.Cmd) == "" {
-			return nil, usage("", "a check is empty")
+			return nil, usage("a check is a command, as 'go test ./...'", "a check is empty")
 		}
 		if seen[check.Label] {
 			return nil, usage("give each check a label of its own: LABEL=CMD", "two checks are called %q", check.Label)

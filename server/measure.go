@@ -21,6 +21,9 @@ type recordRequest struct {
 
 // measure runs the workspace's checks on a tree that must not move meanwhile.
 func (s *Server) measure(ctx context.Context, d workspace.Definition, reason string, progress func(handoff.Progress)) (measurement, error) {
+	if err := present(d); err != nil {
+		return measurement{}, err
+	}
 	select {
 	case s.checks <- struct{}{}:
 		defer func() { <-s.checks }()
@@ -68,11 +71,11 @@ func (s *Server) movedError(ctx context.Context, repo, before, after string) err
 }
 
 // problems refuses a record whose checks gave no answer.
-func problems(m handoff.Measured) error {
+func problems(name string, m handoff.Measured) error {
 	for _, c := range m.Checks {
 		if c.Problem != "" {
 			return &problem{handoff.Inconclusive.ExitStatus(), "inconclusive", fmt.Errorf("check %q gave no answer: %s\n%s", c.Label, c.Problem, c.Tail),
-				"mend the check (`perdure set NAME --check …`), then record again"}
+				fmt.Sprintf("mend the check (`perdure set %s --check …`), then record again", name)}
 		}
 	}
 	return nil
@@ -92,7 +95,7 @@ func (s *Server) record(ctx context.Context, name string, q recordRequest, progr
 	if err != nil {
 		return handoff.Record{}, err
 	}
-	if err := problems(m.measured); err != nil {
+	if err := problems(name, m.measured); err != nil {
 		return handoff.Record{}, err
 	}
 	claim, mismatches, err := handoff.Accept(q.claim, m.measured)
@@ -169,7 +172,7 @@ func (s *Server) carry(ctx context.Context, name, author string, progress func(h
 	if err != nil {
 		return handoff.Record{}, err
 	}
-	if err := problems(m.measured); err != nil {
+	if err := problems(name, m.measured); err != nil {
 		return handoff.Record{}, err
 	}
 	if diff := changedResults(old.Measured, m.measured); len(diff) > 0 {

@@ -191,7 +191,7 @@ func (s *Server) othersOwn(d workspace.Definition) (map[string][]string, error) 
 
 // goneReport says that the directory is gone and how to get the last snapshot back; nothing is made in its place.
 func goneReport(d workspace.Definition, record *handoff.Record) handoff.Report {
-	rep := handoff.Report{Verdict: handoff.Invalid, Scope: "full", At: time.Now().UTC()}
+	rep := handoff.Report{Workspace: d.Name, Verdict: handoff.Invalid, Scope: "full", At: time.Now().UTC()}
 	if record != nil {
 		rep.Record = record.ID
 	}

@@ -142,6 +142,14 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 	return err
 }
 
+// jsonFlag carries --json on to the server, which answers errors in that form.
+func (a *app) jsonFlag() []string {
+	if a.json {
+		return []string{"--json"}
+	}
+	return nil
+}
+
 // reachHint says what to do when nobody answered.
 func (a *app) reachHint() string {
 	if a.on != "" {

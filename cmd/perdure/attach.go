@@ -32,6 +32,7 @@ store; ~. at the start of a line leaves.`,
 			if readOnly {
 				words = append(words, "--read-only")
 			}
+			words = append(words, a.jsonFlag()...)
 			return a.remote(c.Context(), words, client.Terminal(a.stdin, a.stdout), false)
 		},
 	}

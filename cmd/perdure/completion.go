@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,18 +39,28 @@ func (a *app) completionCommand() *cobra.Command {
 
 // completeNames completes the first word after a command with the server's workspaces; without a server there
 // is nothing to complete, and no reason to complain in the middle of a line.
-func (a *app) completeNames(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+func (a *app) completeNames(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	place := 0
 	if c.Name() == "handoff" {
 		place = 1
 		if len(args) == 0 {
-			return []string{"record", "show", "log", "export", "verify", "repair", "override"}, cobra.ShellCompDirectiveNoFileComp
+			return beginning(handoffWords, begun), cobra.ShellCompDirectiveNoFileComp
 		}
 	}
 	if len(args) != place {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
-	return a.names(c.Context()), cobra.ShellCompDirectiveNoFileComp
+	if strings.HasPrefix(begun, "-") || c.Name() == "new" { // a flag, or a name that isn't there yet
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return beginning(a.names(c.Context()), begun), cobra.ShellCompDirectiveNoFileComp
+}
+
+// handoffWords are the commands below handoff.
+var handoffWords = []string{"record", "show", "log", "export", "verify", "repair", "override"}
+
+func beginning(words []string, begun string) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, begun) })
 }
 
 func (a *app) names(ctx context.Context) []string {

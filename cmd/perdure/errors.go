@@ -56,7 +56,7 @@ func writeErrorObject(w io.Writer, p *problem) {
 	type object struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
-		Hint    string `json:"hint,omitempty"`
+		Hint    string `json:"hint"`
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)

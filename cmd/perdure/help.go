@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/spf13/cobra"
 )
 
@@ -10,6 +12,9 @@ func (a *app) helpCommand() *cobra.Command {
 		Use:   "help [COMMAND]",
 		Short: "Help about a command",
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 && args[0] == "handoff" && !slices.Contains(handoffWords, args[1]) {
+				return usageError("unknown command %q", "handoff "+args[1])
+			}
 			if len(args) > 0 && isRemote(args[0]) {
 				return a.remote(c.Context(), append(args, "--help"), false, false)
 			}

@@ -12,7 +12,7 @@ func (a *app) nextCommand() *cobra.Command {
 		Short:   "Attach to the workspace that has waited longest",
 		GroupID: groupWork, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.remote(c.Context(), []string{"next"}, client.Terminal(a.stdin, a.stdout), false)
+			return a.remote(c.Context(), append([]string{"next"}, a.jsonFlag()...), client.Terminal(a.stdin, a.stdout), false)
 		},
 	}
 }

@@ -107,7 +107,11 @@ func checkListen(addrs []string) error {
 		return nil
 	}
 	for _, addr := range addrs {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
+		_, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			_, err = net.LookupPort("tcp", port)
+		}
+		if err != nil {
 			var ae *net.AddrError
 			if errors.As(err, &ae) {
 				return usageError("--listen %s: %s; an address is HOST:PORT or :PORT", addr, ae.Err)
