@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -33,7 +35,7 @@ func TestScript(t *testing.T) {
 			e.Setenv("PERDURE", exe) // for scripts that change the PATH
 			return os.MkdirAll(home, 0o700)
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": cmdStatus},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": cmdStatus, "server": cmdServer},
 	})
 }
 
@@ -49,6 +51,40 @@ func cmdStatus(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit status %s, not %s", got, args[0])
 	}
+}
+
+// cmdServer runs a server for the rest of the script, without a port: server
+func cmdServer(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) > 0 {
+		ts.Fatalf("usage: server")
+	}
+	cmd := exec.Command(ts.Getenv("PERDURE"), "serve", "--listen", "none")
+	cmd.Dir = ts.Getenv("WORK")
+	for _, name := range []string{"HOME", "PATH", "PERDURE_STATE", "TMPDIR"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	cmd.Env = append(cmd.Env, "SHELL=/bin/sh")
+	out, err := cmd.StderrPipe()
+	ts.Check(err)
+	cmd.Stdout = cmd.Stderr
+	ts.Check(cmd.Start())
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "perdure: ready on ") {
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				_, _ = io.Copy(io.Discard, out)
+			}()
+			ts.Defer(func() {
+				_ = cmd.Process.Signal(os.Interrupt)
+				<-read
+				_ = cmd.Wait()
+			})
+			return
+		}
+	}
+	ts.Fatalf("the server ended before it was ready")
 }
 
 func TestTakeGlobals(t *testing.T) {
