@@ -33,7 +33,7 @@ type demoTerminal struct {
 }
 
 // The size of the terminal, in columns and rows.
-const demoCols, demoRows = 120, 40
+const demoCols, demoRows = 150, 40
 
 // sshWords is the ssh client's command line.
 func (b *demoBox) sshWords() []string {
