@@ -58,7 +58,7 @@ func (a *app) root() *cobra.Command {
 		CompletionOptions:          cobra.CompletionOptions{DisableDefaultCmd: true},
 		Args:                       a.knownCommand,
 		RunE:                       func(c *cobra.Command, _ []string) error { return c.Help() },
-		PersistentPreRun:           func(*cobra.Command, []string) { a.ran = true },
+		PersistentPreRunE:          a.understood,
 	}
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -76,6 +76,17 @@ func (a *app) root() *cobra.Command {
 	root.SetHelpCommand(a.helpCommand())
 	root.SetHelpCommandGroupID(groupHere)
 	return root
+}
+
+// understood notes that a command line could be read, and looks at the global flags.
+func (a *app) understood(c *cobra.Command, _ []string) error {
+	a.ran = true
+	for _, name := range []string{"state", "on"} {
+		if f := c.Root().PersistentFlags().Lookup(name); f.Changed && f.Value.String() == "" {
+			return emptyGlobal("--" + name)
+		}
+	}
+	return nil
 }
 
 const rootLong = `perdure keeps coding agents' work alive through every kind of break.
@@ -134,7 +145,7 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 	status, err := client.Run(ctx, o)
 	switch {
 	case errors.Is(err, client.ErrHost):
-		return &problem{status: statusUsage, code: "usage", err: fmt.Errorf("--on: %w", err)}
+		return &problem{status: statusUsage, code: "usage", err: fmt.Errorf("--on: %w", err), hint: "the host as ssh knows it, as --on me@box:2222"}
 	case errors.Is(err, client.ErrUnreachable):
 		return &problem{status: statusUnreachable, code: "unreachable", err: err, hint: a.reachHint()}
 	}

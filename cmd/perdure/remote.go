@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -54,13 +55,13 @@ func isRemote(name string) bool {
 // wherever they stand; --json is the server's business and goes along.
 func (a *app) runRemote(c *cobra.Command, name string, args []string) error {
 	before, after := splitDashes(args)
+	said := slices.Contains(before, "--json")
+	a.json = a.json || said // also for what is wrong with the rest
 	before, err := a.takeGlobals(before)
 	if err != nil {
 		return err
 	}
-	if slices.Contains(before, "--json") {
-		a.json = true
-	} else if a.json {
+	if a.json && !said {
 		before = append(before, "--json")
 	}
 	if a.verbose && name == "handoff" && slices.Contains(before, "verify") {
@@ -95,9 +96,18 @@ func (a *app) takeGlobals(args []string) ([]string, error) {
 			}
 			val = args[i]
 		}
+		if val == "" {
+			return nil, emptyGlobal(flag)
+		}
 		*to = val
 	}
 	return rest, nil
+}
+
+// emptyGlobal refuses --state and --on without a value: as good as leaving them out, it would be done to the wrong
+// server where a variable in a script isn't set.
+func emptyGlobal(flag string) error {
+	return &problem{status: statusUsage, code: "usage", err: fmt.Errorf("%s is empty", flag), hint: "leave it out for this machine's own"}
 }
 
 // readsInput says whether a command reads standard input, which is when a word says so by "-". No other may:
