@@ -28,6 +28,7 @@ type Trees interface {
 type VerifyRequest struct {
 	Workspace string
 	Encoded   [][]byte // the chain, oldest first, as stored
+	Seal      Seal     // of its newest record
 	Record    *Record  // the one in force; nil: unrecorded
 	DecodeErr error    // why a stored record couldn't be read
 	Dir       string
@@ -170,7 +171,11 @@ func (v *verifier) chain() bool {
 		v.find(Invalid, "record", "", "", v.DecodeErr.Error())
 		return false
 	}
-	if err := CheckChain(v.Encoded); err != nil {
+	err := CheckChain(v.Encoded)
+	if err == nil {
+		err = v.Seal.Check(v.Encoded)
+	}
+	if err != nil {
 		v.find(Invalid, "record", "", "", "the chain is broken: "+err.Error())
 		return false
 	}

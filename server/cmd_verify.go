@@ -2,15 +2,11 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"perdure/handoff"
-	"perdure/server/store"
 	"perdure/workspace"
 )
 
@@ -65,54 +61,4 @@ func (c *call) verify(ctx context.Context, d workspace.Definition, quick bool) (
 		return c.s.verifyQuick(ctx, d.Name)
 	}
 	return c.s.verifyFull(d.Name).wait(ctx)
-}
-
-func (c *call) overrideCommand() *cobra.Command {
-	var because string
-	cmd := &cobra.Command{Use: "override NAME --because T", Short: "release a halted workspace without repair; it is logged for ever", Args: cobra.MaximumNArgs(1)}
-	cmd.Flags().StringVar(&because, "because", "", "why")
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := c.who.mustBePerson("override a halt"); err != nil {
-			return err
-		}
-		d, err := c.workspace(args)
-		if err != nil {
-			return err
-		}
-		if strings.TrimSpace(because) == "" {
-			return usage("--because T", "an override says why")
-		}
-		h, err := c.s.store.Halt(d.Name)
-		if err != nil {
-			return err
-		}
-		if h == nil {
-			return refused("", "%s is not halted", d.Name)
-		}
-		return c.override(cmd.Context(), d.Name, because, h)
-	}
-	return cmd
-}
-
-func (c *call) override(ctx context.Context, name, because string, h *store.Halt) error {
-	id := newID()
-	o := map[string]any{"id": id, "at": time.Now().UTC(), "because": because, "by": c.who.name, "verdict": h.Verdict, "record": h.Record}
-	data, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	if err := c.s.snaps.Put(ctx, name, kindOverride, id, data); err != nil {
-		return fmt.Errorf("keep the override: %w", err)
-	}
-	if err := c.s.store.PutOverride(name, id, data); err != nil {
-		return err
-	}
-	if err := c.s.release(ctx, name, "overridden", map[string]any{"because": because, "by": c.who.name, "verdict": string(h.Verdict)}); err != nil {
-		return err
-	}
-	if c.json {
-		return c.print(o)
-	}
-	_, err = fmt.Fprintf(c.out, "%s is released; the override is logged\n", name)
-	return err
 }

@@ -113,6 +113,11 @@ func (s *Server) firstSnapshot(ctx context.Context, d *workspace.Definition) err
 		d.Base = state.Head
 	}
 	d.Repo = state.Repo
+	if old, err := s.seal(ctx, d.Name); err != nil || old != (handoff.Seal{}) { // of a removed workspace of that name
+		if err := s.putSeal(ctx, d.Name, handoff.Seal{}); err != nil {
+			return err
+		}
+	}
 	if err := s.saveDefinition(ctx, *d); err != nil {
 		return err
 	}

@@ -21,11 +21,13 @@ func (a *attachment) verifyAndStart(ctx context.Context) (*workspace.Session, er
 		return nil, err
 	}
 	out := crlf{a.r.Out}
-	if !rep.Verdict.Halts() {
-		if h, err := a.s.store.Halt(a.d.Name); err != nil || h == nil {
-			a.sayVerdict(out, *rep)
-			return a.start(ctx, startOptions{verdict: rep.Verdict})
-		}
+	h, err := a.s.store.Halt(a.d.Name)
+	if err != nil {
+		return nil, err
+	}
+	if h == nil {
+		a.sayVerdict(out, *rep)
+		return a.start(ctx, startOptions{verdict: rep.Verdict})
 	}
 	return a.haltPrompt(ctx, *rep)
 }
@@ -37,6 +39,9 @@ func (a *attachment) sayVerdict(out io.Writer, rep handoff.Report) {
 		return
 	}
 	fmt.Fprint(out, rep.Text(false))
+	if rep.Verdict.Halts() {
+		fmt.Fprintf(out, "perdure: overridden: a person decided that this stops nobody\n")
+	}
 	fmt.Fprintf(out, "perdure: a fresh session starts; its brief is in $PERDURE_BRIEF\n")
 }
 
@@ -154,7 +159,7 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		if err != nil || rep == nil {
 			return nil, rep == nil && err == nil, err
 		}
-		if !rep.Verdict.Halts() {
+		if h, err := a.s.store.Halt(a.d.Name); err == nil && h == nil {
 			a.sayVerdict(out, *rep)
 			sess, err = a.start(ctx, startOptions{verdict: rep.Verdict})
 			return sess, err == nil, err

@@ -31,6 +31,7 @@ const (
 	kindObservation = "observation"
 	kindHalt        = "halt"
 	kindOverride    = "override"
+	kindSeal        = "seal" // of the newest record
 )
 
 // chain is the encoded records of a workspace, oldest first, from the last one that started a chain. A workspace
@@ -75,14 +76,7 @@ func (s *Server) appendRecord(ctx context.Context, name string, r handoff.Record
 	if err != nil {
 		return r, err
 	}
-	r.Seq, r.Prev = 1, ""
-	if n := len(chain); n > 0 {
-		if broken := handoff.CheckChain(chain); broken != nil {
-			r.Broken = handoff.Hash(chain[n-1])
-		} else if last, err := handoff.Decode(chain[n-1]); err == nil {
-			r.Seq, r.Prev = last.Seq+1, handoff.Hash(chain[n-1])
-		}
-	}
+	s.follow(ctx, name, chain, &r)
 	encoded, err := r.Encode()
 	if err != nil {
 		return r, fmt.Errorf("encode the record: %w", err)
@@ -90,10 +84,61 @@ func (s *Server) appendRecord(ctx context.Context, name string, r handoff.Record
 	if err := s.snaps.Put(ctx, name, kindRecord, r.ID, encoded); err != nil {
 		return r, fmt.Errorf("keep the record: %w", err)
 	}
+	if err := s.putSeal(ctx, name, handoff.SealOf(r, encoded)); err != nil {
+		return r, err
+	}
 	if err := s.store.PutRecord(name, r.ID, r.Seq, encoded); err != nil {
 		return r, fmt.Errorf("index the record: %w", err)
 	}
 	return r, nil
+}
+
+// follow gives a record its place after a sound chain; after a broken one it starts a new chain, which names the end
+// of the other.
+func (s *Server) follow(ctx context.Context, name string, chain [][]byte, r *handoff.Record) {
+	r.Seq, r.Prev = 1, ""
+	seal, broken := s.seal(ctx, name)
+	if broken == nil {
+		broken = handoff.CheckChain(chain)
+	}
+	if broken == nil {
+		broken = seal.Check(chain)
+	}
+	n := len(chain)
+	switch {
+	case broken != nil && seal.Hash != "":
+		r.Broken = seal.Hash
+	case broken != nil && n > 0:
+		r.Broken = handoff.Hash(chain[n-1])
+	case n > 0:
+		if last, err := handoff.Decode(chain[n-1]); err == nil {
+			r.Seq, r.Prev = last.Seq+1, handoff.Hash(chain[n-1])
+		}
+	}
+}
+
+// putSeal makes the seal of a workspace's newest record last; an empty one begins a chain.
+func (s *Server) putSeal(ctx context.Context, name string, seal handoff.Seal) error {
+	data, err := json.Marshal(seal)
+	if err != nil {
+		return fmt.Errorf("encode the seal: %w", err)
+	}
+	if err := s.snaps.Put(ctx, name, kindSeal, "current", data); err != nil {
+		return fmt.Errorf("seal the record: %w", err)
+	}
+	return nil
+}
+
+// seal is the ledger's, not the store's: the two then vouch for each other.
+func (s *Server) seal(ctx context.Context, name string) (seal handoff.Seal, err error) {
+	data, err := s.snaps.Get(ctx, name, kindSeal, "current")
+	if err != nil || len(data) == 0 {
+		return seal, err
+	}
+	if err := json.Unmarshal(data, &seal); err != nil {
+		return seal, fmt.Errorf("the seal of the newest record can't be read: %w", err)
+	}
+	return seal, nil
 }
 
 // observation is what perdure notes by itself at a break: facts, never a claim, never verified in a record's place.

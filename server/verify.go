@@ -112,6 +112,10 @@ func (s *Server) verifyQuick(ctx context.Context, name string) (handoff.Report, 
 // record's own tree is checked in a scratch checkout.
 func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick bool, progress func(handoff.Progress)) (handoff.Report, error) {
 	record, chain, decodeErr := s.inForce(d.Name)
+	seal, err := s.seal(ctx, d.Name)
+	if err != nil && decodeErr == nil {
+		decodeErr = err
+	}
 	if !isDir(d.Dir) {
 		return goneReport(d, record), nil
 	}
@@ -126,7 +130,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 		return handoff.Report{}, err
 	}
 	return handoff.Verify(ctx, handoff.VerifyRequest{
-		Workspace: d.Name, Encoded: chain, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
+		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
 		Quick: quick, Live: live, RunDoneWhen: record != nil && record.Author == "person", Snapshots: s.snaps, Runner: run, Now: time.Now,
 	}), nil
@@ -203,6 +207,9 @@ func goneReport(d workspace.Definition, record *handoff.Record) handoff.Report {
 // settle halts a workspace whose record does not hold, and releases one whose record holds after all.
 func (s *Server) settle(ctx context.Context, name string, rep handoff.Report) error {
 	if rep.Verdict.Halts() {
+		if over, err := s.overridden(name, rep); err != nil || over {
+			return err
+		}
 		return s.halt(ctx, name, rep)
 	}
 	h, err := s.store.Halt(name)

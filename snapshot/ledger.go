@@ -42,6 +42,31 @@ func (s *Store) Put(ctx context.Context, workspace, kind, key string, data []byt
 	return syncDir(filepath.Dir(filepath.Join(g.dir, ref)))
 }
 
+// Get is the durable object of a key, nil if there is none.
+func (s *Store) Get(ctx context.Context, workspace, kind, key string) ([]byte, error) {
+	ref, err := ledgerRef(workspace, kind, key)
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", kind, key, err)
+	}
+	g := s.git(ledgerID)
+	if _, err := os.Stat(filepath.Join(g.dir, "HEAD")); os.IsNotExist(err) {
+		return nil, nil
+	}
+	out, err := g.run(ctx, nil, "for-each-ref", "--format=%(objectname)", ref)
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", kind, key, err)
+	}
+	id := strings.TrimSpace(string(out))
+	if id == "" {
+		return nil, nil
+	}
+	data, err := g.run(ctx, nil, "cat-file", "blob", id)
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", kind, key, err)
+	}
+	return data, nil
+}
+
 func ledgerRef(parts ...string) (string, error) {
 	out := make([]string, 0, len(parts))
 	for _, p := range parts {

@@ -32,12 +32,15 @@ type box struct {
 
 func newBox(t *testing.T) *box {
 	b := &box{t: t, dir: t.TempDir()}
-	b.bin, b.app = filepath.Join(b.dir, "perdure"), filepath.Join(b.dir, "app")
+	b.app = filepath.Join(b.dir, "app")
+	var err error
+	if b.bin, err = exec.LookPath("perdure"); err != nil { // this very test binary, as TestMain has it
+		t.Fatal(err)
+	}
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.must("", "go", "build", "-o", b.bin, ".")
 	home := filepath.Join(b.dir, "home")
 	for _, d := range []string{home + "/.ssh", b.app} {
 		if err := os.MkdirAll(d, 0o700); err != nil {
