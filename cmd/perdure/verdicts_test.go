@@ -48,7 +48,7 @@ func recordedBox(t *testing.T) *box {
 	b := newBox(t)
 	b.write(b.app+"/known_test.go", knownTest)
 	b.commit("a known failure")
-	b.want(0, "new", "app", "--check", "go test ./...")
+	b.want(0, "new", "app", "--check", "go test -vet=off ./...")
 	b.record("go on")
 	return b
 }
