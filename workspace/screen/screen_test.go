@@ -41,7 +41,7 @@ func TestARedrawShowsTheSame(t *testing.T) {
 }
 
 func TestInputModesComeBack(t *testing.T) {
-	a := screen(t, 20, 5, "\x1b[?2004h\x1b[?1002h\x1b[?1006h\x1b[?1h\x1b=\x1b[>1u\x1b[>5u\x1b[<1u\x1b[>4;2m\x1b[?1003h\x1b[?1003l")
+	a := screen(t, 20, 5, "\x1b[?2004h\x1b[?1003h\x1b[?1003l\x1b[?1002h\x1b[?1006h\x1b[?1h\x1b=\x1b[>1u\x1b[>5u\x1b[<1u\x1b[>4;2m")
 	got := a.Redraw(0)
 	for _, want := range []string{"\x1b[?2004h", "\x1b[?1002h", "\x1b[?1006h", "\x1b[?1h", "\x1b=", "\x1b[>1u", "\x1b[>4;2m"} {
 		if !bytes.Contains(got, []byte(want)) {

@@ -1,0 +1,414 @@
+package screen
+
+import (
+	"fmt"
+	"slices"
+)
+
+// prologue brings a terminal in any state to one that can be drawn on. A sequence that is open is cancelled, not
+// ended: ending it would carry it out.
+const prologue = "\x18\x1b[?2026l\x1b[?25l\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1004l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?2004l" +
+	"\x1b[<99u\x1b[>4;0m\x1b[?1049l\x1b[<99u\x1b[?1l\x1b>\x1b[?5l\x1b[?6l\x1b[?7h\x1b[4l\x1b[20l\x1b[r\x0f\x1b(B\x1b)B\x1b]8;;\x1b\\\x1b[m"
+
+// Redraw is bytes that bring a fresh terminal of this size to this state, with so many of the newest lines of history
+// in its own scrollback. It asks the terminal nothing, rings no bell, and writes no clipboard. Where the screen is in the middle of a
+// sequence, so is the terminal afterwards: what the program writes next goes on there.
+func (s *Screen) Redraw(history int) []byte { return s.RedrawFor(s.cols, s.rows, history) }
+
+// RedrawFor is Redraw for a client of another size: what does not fit is cropped.
+func (s *Screen) RedrawFor(cols, rows, history int) []byte {
+	b := []byte(prologue)
+	if history > 0 {
+		b = append(b, "\x1b[H\x1b[2J"...) // what was there goes to the terminal's scrollback, where it keeps one
+	} else {
+		b = append(b, "\x1b[999;999H\x1b[1J\x1b[H"...) // a repaint leaves no copy there
+	}
+	if cols == s.cols && rows == s.rows {
+		b = s.appendScreens(b, history)
+	} else {
+		b = s.appendCropped(b, max(cols, 1), max(rows, 1), history)
+	}
+	b = s.appendTitles(b)
+	b = s.appendPalette(b)
+	b = s.appendModes(b)
+	if cols != s.cols || rows != s.rows {
+		return s.appendCroppedPlace(b, max(cols, 1), max(rows, 1))
+	}
+	b = s.appendTabs(b)
+	b = s.appendRegion(b)
+	b = s.appendPlace(b)
+	return append(b, s.openBytes()...)
+}
+
+// appendScreens draws the primary screen with the history, and the alternate one over it.
+func (s *Screen) appendScreens(b []byte, history int) []byte {
+	if s.alternate == nil {
+		b = s.appendPrimary(b, history)
+		return s.kitty[0].append(b)
+	}
+	p := s
+	if s.primary.cols != s.cols || len(s.primary.rows) != s.rows {
+		p = s.clone() // it shows at this size once the program leaves
+		p.leaveAlternate(true)
+		p.before.x, p.before.y = p.x, p.y
+	}
+	b = p.appendPrimary(b, history)
+	b = s.kitty[0].append(b)
+	if s.before.valid {
+		b = appendMove(b, min(p.before.x, s.cols-1), p.before.y)
+	}
+	b = s.before.pen.appendSGR(b)
+	b = fmt.Appendf(b, "\x1b[?%dh\x1b[m\x1b[H\x1b[2J", s.before.by)
+	b = s.appendRows(b, s.alternate, s.lastRow(s.alternate))
+	return s.kitty[1].append(b)
+}
+
+// appendPrimary draws history and primary screen in one go, so that what scrolls off is the history.
+func (s *Screen) appendPrimary(b []byte, history int) []byte {
+	g := s.primary
+	n := min(history, g.hist.lines)
+	rows := s.lastRow(g)
+	if n <= 0 {
+		return s.appendRows(b, g, rows)
+	}
+	p := painter{b: b, cols: s.cols}
+	g.hist.each(n, p.line)
+	return s.appendRowsAfter(p, g, len(g.rows))
+}
+
+// lastRow is one past the last row that has something to draw.
+func (s *Screen) lastRow(g *grid) int {
+	for y := len(g.rows); y > 0; y-- {
+		if g.rows[y-1].touched || g.rows[y-1].marks != 0 {
+			return y
+		}
+	}
+	return 0
+}
+
+// appendRows draws n rows from the cursor on.
+func (s *Screen) appendRows(b []byte, g *grid, n int) []byte {
+	return s.appendRowsAfter(painter{b: b, cols: s.cols}, g, n)
+}
+
+func (s *Screen) appendRowsAfter(p painter, g *grid, n int) []byte {
+	for _, r := range g.rows[:n] {
+		s.scratch = s.appendLine(s.scratch[:0], r, s.cols)
+		p.line(s.scratch)
+	}
+	p.rest()
+	return p.b
+}
+
+// append sets a keyboard stack on a terminal whose stack is empty.
+func (k *kittyStack) append(b []byte) []byte {
+	flags := append(slices.Clone(k.saved), k.now)
+	if flags[0] != 0 {
+		b = fmt.Appendf(b, "\x1b[=%d;1u", flags[0])
+	}
+	for _, f := range flags[1:] {
+		b = fmt.Appendf(b, "\x1b[>%du", f)
+	}
+	return b
+}
+
+func (s *Screen) appendTitles(b []byte) []byte {
+	for _, t := range s.titles {
+		b = fmt.Appendf(b, "\x1b]2;%s\x1b\\\x1b[22;2t", t)
+	}
+	if s.title != "" || len(s.titles) > 0 {
+		b = fmt.Appendf(b, "\x1b]2;%s\x1b\\", s.title)
+	}
+	if s.path != "" {
+		b = fmt.Appendf(b, "\x1b]7;%s\x1b\\", s.path)
+	}
+	return b
+}
+
+func (s *Screen) appendPalette(b []byte) []byte {
+	for n := range 256 {
+		if c, ok := s.palette.colors[n]; ok {
+			b = fmt.Appendf(b, "\x1b]4;%d;%s\x1b\\", n, c)
+		}
+	}
+	for i, c := range s.palette.fixed {
+		if c != "" {
+			b = fmt.Appendf(b, "\x1b]%d;%s\x1b\\", 10+i, c)
+		}
+	}
+	return b
+}
+
+// appendModes sets the modes that decide nothing about drawing.
+func (s *Screen) appendModes(b []byte) []byte {
+	m := &s.modes
+	for _, f := range []struct {
+		on  bool
+		set string
+	}{
+		{m.cursorKeys, "\x1b[?1h"}, {m.keypad, "\x1b="}, {m.reversed, "\x1b[?5h"}, {m.noBackarrow, "\x1b[?67h"},
+		{m.focus, "\x1b[?1004h"}, {m.paste, "\x1b[?2004h"}, {m.newline, "\x1b[20h"}, {m.veryVisible, "\x1b[34l"},
+		{m.blinkSet && m.blink, "\x1b[?12h"}, {m.blinkSet && !m.blink, "\x1b[?12l"},
+	} {
+		if f.on {
+			b = append(b, f.set...)
+		}
+	}
+	private := slices.Concat(m.others, m.coords)
+	if m.mouse != 0 {
+		private = append(private, m.mouse)
+	}
+	for _, n := range private {
+		b = fmt.Appendf(b, "\x1b[?%dh", n)
+	}
+	if m.otherKeys > 0 {
+		b = fmt.Appendf(b, "\x1b[>4;%dm", m.otherKeys)
+	}
+	if m.shape > 0 {
+		b = fmt.Appendf(b, "\x1b[%d q", m.shape)
+	}
+	return b
+}
+
+// appendTabs sets the tab stops where the program changed them.
+func (s *Screen) appendTabs(b []byte) []byte {
+	if s.tabs == nil {
+		return b
+	}
+	b = append(b, "\x1b[3g"...)
+	for x, stop := range s.tabs {
+		if stop {
+			b = append(appendMove(b, x, 0), "\x1bH"...)
+		}
+	}
+	return b
+}
+
+// appendRegion sets the scroll region.
+func (s *Screen) appendRegion(b []byte) []byte {
+	if s.top == 0 && s.bottom == s.rows-1 {
+		return b
+	}
+	return fmt.Appendf(b, "\x1b[%d;%dr", s.top+1, s.bottom+1)
+}
+
+// appendPlace sets what DECSC saved, then the cursor, the pen, and the modes that drawing needed otherwise. It must
+// come last: the cursor past the margin, and the character that REP repeats, are there only by printing.
+func (s *Screen) appendPlace(b []byte) []byte {
+	b = s.appendSaved(b)
+	b = append(b, "\x1b[?6l"...)
+	if s.modes.origin {
+		b = append(b, "\x1b[?6h"...)
+	}
+	if !s.modes.hidden {
+		b = append(b, "\x1b[?25h"...)
+	}
+	b = s.appendCursor(b)
+	if s.modes.insert {
+		b = append(b, "\x1b[4h"...)
+	}
+	if !s.modes.wrap {
+		b = append(b, "\x1b[?7l"...)
+	}
+	if s.joining {
+		b = append(b, "\u200d"...)
+	}
+	return b
+}
+
+// appendCursor places the cursor and sets the pen. Where the cursor is only by printing, the character before it is
+// printed again.
+func (s *Screen) appendCursor(b []byte) []byte {
+	pending := s.x >= s.cols
+	if !pending && (s.last < 0 || s.modes.insert || s.x == 0 || !s.modes.wrap) {
+		return s.appendPen(s.appendAt(b, s.x, s.y))
+	}
+	y, step := s.y, ""
+	if pending {
+		y, step = s.fullRow()
+	}
+	x := s.characterStart(y)
+	c := s.grid.rows[y].at(x)
+	b = s.appendAgain(s.appendAt(b, x, y), c)
+	b = append(b, step...)
+	if s.styles.at(c.style) == s.pen && c.link == s.link && s.link == 0 && s.charsets == (charsets{}) {
+		return b // anything more would make the terminal forget what REP repeats
+	}
+	return s.appendPen(b)
+}
+
+// appendAt is CUP for this screen, which may be in origin mode.
+func (s *Screen) appendAt(b []byte, x, y int) []byte {
+	if s.modes.origin {
+		y = max(0, y-s.top)
+	}
+	return appendMove(b, x, y)
+}
+
+// fullRow is the row on which printing the last character again brings the cursor past the margin, and the sequence
+// that goes from there to the cursor's row: a line feed keeps the column, so that may be a row with nothing on it.
+func (s *Screen) fullRow() (y int, step string) {
+	full := func(y int) bool {
+		if s.modes.origin && (y < s.top || y > s.bottom) {
+			return false
+		}
+		return y >= 0 && y < s.rows && s.grid.rows[y].used >= s.cols
+	}
+	switch {
+	case full(s.y):
+	case full(s.y-1) && s.y-1 != s.bottom:
+		return s.y - 1, "\x1bD"
+	case full(s.y+1) && s.y+1 != s.top:
+		return s.y + 1, "\x1bM"
+	}
+	return s.y, ""
+}
+
+// characterStart is the column of the character before the cursor's column, on a row.
+func (s *Screen) characterStart(y int) int {
+	x := min(s.x, s.cols) - 1
+	if r := s.grid.rows[y]; x > 0 && r.at(x).text&padding != 0 && r.at(x-1).text&wide != 0 {
+		x--
+	}
+	return x
+}
+
+// appendAgain prints a character that is there already.
+func (s *Screen) appendAgain(b []byte, c cell) []byte {
+	p := painter{b: b}
+	p.pen(s.styles.at(c.style), s.links.at(c.link))
+	if c.text&padding != 0 {
+		c.text = 0
+	}
+	b = s.appendText(p.b, c)
+	if p.graphics {
+		b = append(b, "\x1b(B"...)
+	}
+	if p.link != (link{}) {
+		b = link{}.appendOSC(b)
+	}
+	return b
+}
+
+// appendPen sets pen, link and character sets.
+func (s *Screen) appendPen(b []byte) []byte {
+	b = s.pen.appendSGR(b)
+	if l := s.links.at(s.link); l != (link{}) {
+		b = l.appendOSC(b)
+	}
+	return s.charsets.append(b)
+}
+
+func (c charsets) append(b []byte) []byte {
+	if c.line[0] {
+		b = append(b, "\x1b(0"...)
+	}
+	if c.line[1] {
+		b = append(b, "\x1b)0"...)
+	}
+	if c.shift == 1 {
+		b = append(b, 0x0e)
+	}
+	return b
+}
+
+// appendSaved makes the terminal save what was saved here, and puts back what that changed. The scroll region counts
+// only in origin mode.
+func (s *Screen) appendSaved(b []byte) []byte {
+	c := s.saved
+	y := c.y
+	if c.origin {
+		b = append(b, "\x1b[?6h"...)
+		y = max(0, y-s.top)
+	}
+	b = appendMove(b, min(c.x, s.cols-1), min(y, s.rows-1))
+	b = c.pen.appendSGR(b)
+	b = c.charsets.append(b)
+	b = append(b, "\x1b7\x1b[m"...)
+	if c.charsets != (charsets{}) {
+		b = append(b, "\x0f\x1b(B\x1b)B"...)
+	}
+	return b
+}
+
+// neutral opens a string that no terminal acts on, and that ends as the one it stands in for.
+const (
+	neutralOSC    = "\x1b]99999;"
+	neutralString = "\x1b_"
+)
+
+// openBytes is what makes the terminal be in the middle of the sequence or character that the screen is in.
+func (s *Screen) openBytes() []byte {
+	q := &s.seq
+	switch {
+	case q.state == 0:
+		return q.utf[:q.utfLen]
+	case len(q.open) <= maxOpen && !q.clipboard():
+		return q.open
+	case len(q.open) > 1 && q.open[1] == ']':
+		return []byte(neutralOSC)
+	}
+	return []byte(neutralString)
+}
+
+// clipboard says whether the open sequence writes the clipboard.
+func (q *sequence) clipboard() bool {
+	return len(q.open) > 3 && string(q.open[1:4]) == "]52"
+}
+
+// Restore is bytes that put a client's terminal back to sanity when it leaves.
+func Restore() []byte {
+	return []byte("\x18\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2026l" +
+		"\x1b[?2031l\x1b[?2048l\x1b[<99u\x1b[>4;0m\x1b[?1l\x1b>\x1b[?5l\x1b[4l\x1b[20l\x1b[?6l\x1b[?1049l\x1b[<99u\x1b[r\x1b[?7h\x1b[?25h\x1b[0 q" +
+		"\x1b]8;;\x1b\\\x1b[0m\x0f\x1b(B\x1b)B\x1b[999;1H\r\n")
+}
+
+// appendCropped draws what fits of the screen that shows, with the history before: the part that has the cursor.
+func (s *Screen) appendCropped(b []byte, cols, rows, history int) []byte {
+	if n := min(history, s.primary.hist.lines); n > 0 {
+		p := painter{b: b, cols: s.primary.cols}
+		s.primary.hist.each(n, p.flowing)
+		p.rest()
+		b = p.b
+		for range rows {
+			b = append(b, "\r\n"...) // the history leaves the screen; the rows are painted next
+		}
+		b = append(b, "\x1b[H"...)
+	}
+	if s.alternate != nil {
+		b = append(b, "\x1b[?1049h\x1b[H\x1b[2J"...)
+	}
+	first := s.firstRow(rows)
+	p := painter{b: b, cols: min(cols, s.cols)}
+	for y := range min(rows, s.rows) {
+		p.b = appendMove(p.b, 0, y)
+		s.scratch = s.appendLine(s.scratch[:0], s.grid.rows[first+y], s.cols)
+		p.clipped(s.scratch)
+	}
+	return s.kitty[s.screenIndex()].append(p.b)
+}
+
+// flowing paints a line for a terminal of another width, which wraps it as it will.
+func (p *painter) flowing(line []byte) {
+	l := readLine(line, p.runs)
+	if p.started && !p.wrapped {
+		p.rest()
+		p.b = append(p.b, "\r\n"...)
+	}
+	p.started, p.wrapped = true, l.flags&lineWrapped != 0
+	p.chars(&l, p.cols)
+}
+
+// firstRow is the first row that shows in so many: the cursor's is among them.
+func (s *Screen) firstRow(rows int) int {
+	return min(max(0, s.y-rows+1), max(0, s.rows-rows))
+}
+
+// appendCroppedPlace puts the cursor where it is, if that shows.
+func (s *Screen) appendCroppedPlace(b []byte, cols, rows int) []byte {
+	b = appendMove(b, min(s.x, cols-1, s.cols-1), s.y-s.firstRow(rows))
+	if !s.modes.hidden && s.x < cols {
+		b = append(b, "\x1b[?25h"...)
+	}
+	return s.pen.appendSGR(b)
+}
