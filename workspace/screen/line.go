@@ -2,7 +2,6 @@ package screen
 
 import (
 	"encoding/binary"
-	"errors"
 	"unicode/utf8"
 )
 
@@ -24,8 +23,6 @@ const (
 	escCluster = 0xfd // a byte of length, then a character with its marks
 	escWide    = 0xfc // the same, wide
 )
-
-var errLine = errors.New("malformed line")
 
 // appendLine writes a row out.
 func (s *Screen) appendLine(b []byte, r *row, cols int) []byte {
