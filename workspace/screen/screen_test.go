@@ -5,11 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func screen(t *testing.T, cols, rows int, text string) *Screen {
 	t.Helper()
