@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ func (a *app) completionCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			switch args[0] {
 			case "bash":
+				if _, err := a.stdout.WriteString(bashWords); err != nil {
+					return fmt.Errorf("print: %w", err)
+				}
 				return c.Root().GenBashCompletionV2(a.stdout, true)
 			case "zsh":
 				return c.Root().GenZshCompletion(a.stdout)
@@ -36,6 +40,18 @@ func (a *app) completionCommand() *cobra.Command {
 		},
 	}
 }
+
+// bashWords stands in for the one function of the bash-completion package that the script needs, where that isn't
+// installed: the words of the line, and the one that is being typed.
+const bashWords = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    _get_comp_words_by_ref() {
+        words=("${COMP_WORDS[@]}")
+        cword=$COMP_CWORD
+        cur=${COMP_WORDS[COMP_CWORD]}
+        prev=${COMP_WORDS[COMP_CWORD-1]}
+    }
+fi
+`
 
 // completeNames completes the first word after a command with the server's workspaces; without a server there
 // is nothing to complete, and no reason to complain in the middle of a line.

@@ -29,6 +29,7 @@ func newDemoRun(t *testing.T, program, path string) *demoRun {
 	if testing.Short() {
 		t.Skip("it plays the story")
 	}
+	t.Parallel() // most of it is waiting
 	for _, name := range []string{"go", "git", "ssh"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(err)
