@@ -179,11 +179,11 @@ func (s *Server) findSession(name, id string) (*workspace.Session, error) {
 		if sess := s.space(name).newest(); sess != nil {
 			return sess, nil
 		}
-		return nil, missing("", "%s had no session yet", name)
+		return nil, missing("`perdure start "+name+"` starts one", "%s had no session yet", name)
 	}
 	entries, err := os.ReadDir(filepath.Join(s.workspaceDir(name), "sessions"))
 	if err != nil {
-		return nil, missing("", "%s had no session yet", name)
+		return nil, missing("`perdure start "+name+"` starts one", "%s had no session yet", name)
 	}
 	var found []string
 	for _, e := range entries {
