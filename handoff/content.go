@@ -46,7 +46,48 @@ func (v *verifier) content(ctx context.Context) {
 		v.moved = false
 		return
 	}
-	v.edits()
+	v.edits(ctx)
+}
+
+// nested compares what the repositories within the directory hold: the tree
+// has only their commits. A record from before they were measured has none.
+func (v *verifier) nested() {
+	was := v.Record.Measured.Nested
+	if was == nil && v.Record.Measured.Head != "" && len(v.state.Inner) > 0 {
+		return
+	}
+	for _, path := range sortedKeys(was) {
+		found := "content changed"
+		now, ok := v.state.Inner[path]
+		if !ok {
+			found = "gone"
+		}
+		if now != was[path] {
+			v.driftIn(path, found)
+		}
+	}
+	for _, path := range sortedKeys(v.state.Inner) {
+		if _, ok := was[path]; !ok {
+			v.driftIn(path, "a new repository")
+		}
+	}
+}
+
+func (v *verifier) driftIn(path, found string) {
+	if v.Live {
+		v.rep.Behind++
+		return
+	}
+	v.find(Drifted, path, "", found, "a repository within the directory: its own files count too")
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 type headState int
@@ -73,7 +114,8 @@ func (v *verifier) recordedHead(ctx context.Context) headState {
 // edits turns changes into findings: drift, or for a live session how far the
 // record is behind. Another workspace's own files are its business. Test
 // files come after the others, marked.
-func (v *verifier) edits() {
+func (v *verifier) edits(ctx context.Context) {
+	origins := v.origins(ctx)
 	var tests, others []Finding
 	for _, c := range v.rep.Changes {
 		f := Finding{Kind: string(Drifted), Subject: c.Path, Recorded: "", Found: c.Kind, Note: "edited since the record"}
@@ -87,7 +129,10 @@ func (v *verifier) edits() {
 			continue
 		}
 		by := v.ChangedBy[c.Path]
-		if by != "" {
+		switch text := origins[c.Path].Text; {
+		case text != "":
+			f.Note = "edited " + text
+		case by != "":
 			f.Note = "edited by workspace " + by + " since the record"
 		}
 		if testFile(c.Path) {
@@ -101,6 +146,26 @@ func (v *verifier) edits() {
 		}
 	}
 	v.rep.Findings = append(append(v.rep.Findings, tests...), others...)
+}
+
+// origins asks who made the changes, and remembers which of them were another
+// workspace's.
+func (v *verifier) origins(ctx context.Context) map[string]Origin {
+	if v.Origins == nil {
+		return nil
+	}
+	found := v.Origins(ctx, v.rep.Changes)
+	by := map[string]string{}
+	for path, workspace := range v.ChangedBy {
+		by[path] = workspace
+	}
+	for path, o := range found {
+		if o.Workspace != "" {
+			by[path] = o.Workspace
+		}
+	}
+	v.ChangedBy = by
+	return found
 }
 
 // ignored leaves out what a check declares to write, and marked exports.

@@ -61,6 +61,8 @@ type Measured struct {
 	Snapshot    string     `json:"snapshot"`
 	Checks      []CheckRun `json:"checks"`
 	Uncommitted int        `json:"uncommitted"` // files that differ from Head
+	// Nested identifies what each nested repository held, by its path.
+	Nested map[string]string `json:"nested,omitempty"`
 }
 
 // Failure is a test that fails, with the reason as the agent knows it.

@@ -39,8 +39,10 @@ type VerifyRequest struct {
 	OthersOwn                     map[string][]string // workspace → its globs, same worktree
 	// ChangedBy tells, where it is known, which other workspace changed a path.
 	ChangedBy map[string]string
-	Quick     bool // run no check
-	Live      bool // a session is live: a moved tree is Behind, not drift
+	// Origins, where given, tells who made the changes and when, by path.
+	Origins func(context.Context, []snapshot.Change) map[string]Origin
+	Quick   bool // run no check
+	Live    bool // a session is live: a moved tree is Behind, not drift
 	// Needs must exit 0 before the checks mean anything; "" for none.
 	Needs string
 	// RunDoneWhen says that running done_when was consented to.
@@ -50,6 +52,12 @@ type VerifyRequest struct {
 	// checkout of the record's tree.
 	Runner *Runner
 	Now    func() time.Time
+}
+
+// Origin is who changed a path, as far as it can be known.
+type Origin struct {
+	Workspace string // another workspace whose session did it; "" else
+	Text      string // for a person: who, and when
 }
 
 // Finding is one thing that was found. Kind is a verdict, or Note.
@@ -229,6 +237,7 @@ func (v *verifier) identity() bool {
 	if m.Branch != v.state.Branch {
 		v.find(Drifted, "branch", orDetached(m.Branch), orDetached(v.state.Branch), "")
 	}
+	v.nested()
 	return true
 }
 

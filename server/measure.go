@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -36,6 +37,9 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	}
 	run := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
 	m := measurement{snap: snap, measured: handoff.Measured{At: time.Now().UTC(), Head: snap.Head, Branch: snap.Branch, Tree: snap.Tree, Snapshot: snap.ID}}
+	if before, err := s.snaps.Read(ctx, d.Name, d.Dir); err == nil && before.Tree == snap.Tree {
+		m.measured.Nested = before.Inner
+	}
 	for _, c := range checkSpecs(d) {
 		m.measured.Checks = append(m.measured.Checks, run.Run(ctx, c))
 	}
@@ -46,7 +50,7 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err != nil {
 		return m, fmt.Errorf("read the tree after the checks: %w", err)
 	}
-	if after.Tree != snap.Tree {
+	if after.Tree != snap.Tree || !maps.Equal(after.Inner, m.measured.Nested) {
 		return m, s.movedError(ctx, after.Repo, snap.Tree, after.Tree)
 	}
 	if snap.Head != "" {
@@ -157,7 +161,10 @@ func (s *Server) repair(ctx context.Context, name string, q recordRequest, progr
 
 // carry runs the checks again and keeps the claims, where no result changed.
 func (s *Server) carry(ctx context.Context, name, author string, progress func(handoff.Progress)) (handoff.Record, error) {
-	old, _, err := s.inForce(name)
+	old, chain, err := s.inForce(name)
+	if err == nil {
+		err = s.sound(ctx, name, chain)
+	}
 	if err != nil {
 		return handoff.Record{}, refused("repair with --explain instead", "nothing to carry: %w", err)
 	}

@@ -97,13 +97,8 @@ func (s *Server) appendRecord(ctx context.Context, name string, r handoff.Record
 // of the other.
 func (s *Server) follow(ctx context.Context, name string, chain [][]byte, r *handoff.Record) {
 	r.Seq, r.Prev = 1, ""
-	seal, broken := s.seal(ctx, name)
-	if broken == nil {
-		broken = handoff.CheckChain(chain)
-	}
-	if broken == nil {
-		broken = seal.Check(chain)
-	}
+	seal, _ := s.seal(ctx, name) // one that can't be read makes the chain unsound
+	broken := s.sound(ctx, name, chain)
 	n := len(chain)
 	switch {
 	case broken != nil && seal.Hash != "":
@@ -204,7 +199,10 @@ func (s *Server) rebuild(ctx context.Context) error {
 		n++
 		return s.restoreEntry(names, ws, kind, key, data)
 	})
-	if err != nil {
+	var damaged *snapshot.DamagedError
+	if errors.As(err, &damaged) {
+		s.log.Error("objects of the ledger are damaged: what needs them will not verify", "err", err)
+	} else if err != nil {
 		return err
 	}
 	for name := range names {

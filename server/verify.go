@@ -116,6 +116,9 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	if err != nil && decodeErr == nil {
 		decodeErr = err
 	}
+	if decodeErr == nil {
+		decodeErr = s.sound(ctx, d.Name, chain)
+	}
 	if !isDir(d.Dir) {
 		return goneReport(d, record), nil
 	}
@@ -133,6 +136,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
 		Quick: quick, Live: live, RunDoneWhen: record != nil && record.Author == "person", Snapshots: s.snaps, Runner: run, Now: time.Now,
+		Origins: s.originsFor(d, record),
 	}), nil
 }
 

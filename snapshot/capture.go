@@ -89,7 +89,20 @@ func (s *Store) measurer(p place, part string) (*measurer, error) {
 func (t *measured) state() State {
 	p := t.place
 	return State{Repo: p.id(), Tree: t.tree, Head: p.head, Branch: p.branch, Operations: operations(p.gitDir),
-		Skipped: t.skipped, Files: t.files, Bytes: t.bytes, IsRepo: p.isRepo(), Partial: t.partial, Nested: t.nestedID()}
+		Skipped: t.skipped, Files: t.files, Bytes: t.bytes, IsRepo: p.isRepo(), Partial: t.partial, Nested: t.nestedID(), Inner: t.inner()}
+}
+
+// inner names each nested repository with an id of its content.
+func (t *measured) inner() map[string]string {
+	var out map[string]string
+	for _, n := range t.nested {
+		if out == nil {
+			out = map[string]string{}
+		}
+		at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, t.place.dir), "/")
+		out[shown(at)] = strings.TrimSuffix(n.tree+"+"+n.nestedID(), "+")
+	}
+	return out
 }
 
 // nestedID identifies what is kept beside the tree: the content of the nested

@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -80,13 +81,27 @@ func ledgerRef(parts ...string) (string, error) {
 }
 
 // Entries gives every durable object, in the order of workspace, kind and key.
-// It stops at fn's first error.
+// It stops at fn's first error, and goes on over damaged ones: the error is then
+// a *DamagedError.
 func (s *Store) Entries(ctx context.Context, fn func(workspace, kind, key string, data []byte) error) error {
+	return s.entries(ctx, ledgerRefs, fn)
+}
+
+// EntriesOf gives the durable objects of one workspace, as Entries does.
+func (s *Store) EntriesOf(ctx context.Context, workspace string, fn func(kind, key string, data []byte) error) error {
+	prefix, err := ledgerRef(workspace)
+	if err != nil {
+		return err
+	}
+	return s.entries(ctx, prefix+"/", func(_, kind, key string, data []byte) error { return fn(kind, key, data) })
+}
+
+func (s *Store) entries(ctx context.Context, prefix string, fn func(workspace, kind, key string, data []byte) error) error {
 	g := s.git(ledgerID)
 	if _, err := os.Stat(filepath.Join(g.dir, "HEAD")); os.IsNotExist(err) {
 		return nil
 	}
-	out, err := g.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", ledgerRefs)
+	out, err := g.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", prefix)
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
@@ -94,7 +109,8 @@ func (s *Store) Entries(ctx context.Context, fn func(workspace, kind, key string
 	if err != nil {
 		return fmt.Errorf("ledger: %w", err)
 	}
-	defer objects.close()
+	defer func() { objects.close() }()
+	var damaged []error
 	for _, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		id, ref, _ := strings.Cut(line, " ")
 		parts := strings.Split(strings.TrimPrefix(ref, ledgerRefs), "/")
@@ -103,14 +119,28 @@ func (s *Store) Entries(ctx context.Context, fn func(workspace, kind, key string
 		}
 		var data bytes.Buffer
 		if _, err := objects.copy(id, &data); err != nil {
-			return fmt.Errorf("ledger %s: %w", ref, err)
+			damaged = append(damaged, fmt.Errorf("ledger %s: %w", ref, err))
+			// git ends at an object that is damaged: the others are read by a new one.
+			objects.close()
+			if objects, err = openObjects(ctx, g); err != nil {
+				return fmt.Errorf("ledger: %w", err)
+			}
+			continue
 		}
 		if err := fn(unrefPart(parts[0]), unrefPart(parts[1]), unrefPart(parts[2]), data.Bytes()); err != nil {
 			return err
 		}
 	}
+	if len(damaged) > 0 {
+		return &DamagedError{Objects: damaged}
+	}
 	return nil
 }
+
+// DamagedError says which durable objects could not be read; all others were given.
+type DamagedError struct{ Objects []error }
+
+func (e *DamagedError) Error() string { return errors.Join(e.Objects...).Error() }
 
 // Forget deletes the refs of a workspace's durable objects.
 func (s *Store) Forget(ctx context.Context, workspace string) error {

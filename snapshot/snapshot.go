@@ -94,6 +94,8 @@ type State struct {
 	IsRepo     bool
 	Partial    bool
 	Nested     string
+	// Inner identifies, by its path, what each nested repository holds.
+	Inner map[string]string
 }
 
 // CaptureRequest asks for one snapshot. A zero At means now.

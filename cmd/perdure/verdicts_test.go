@@ -250,3 +250,26 @@ func TestAWorkspaceMadeAnewStartsANewChain(t *testing.T) {
 		b.want(0, "rm", "app")
 	}
 }
+
+// A record edited in the ledger under a running server, whose store still has the true bytes, is found too; and who
+// made an edit, and that a nested repository's own files count, is told.
+func TestAnEditBehindARunningServerIsFound(t *testing.T) {
+	b := recordedBox(t)
+	b.must("", "git", "init", "-q", b.app+"/inner")
+	b.write(b.app+"/inner/f", "1")
+	b.must(b.app+"/inner", "git", "add", "-A")
+	b.must(b.app+"/inner", "git", "-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "begin")
+	b.named(b.verify(11), "drifted", "inner", "someone else")
+	b.want(0, "handoff", "repair", "app", "--carry", "--wait")
+	b.write(b.app+"/inner/f", "2")
+	b.named(b.verify(11), "drifted", "inner", "content changed")
+	b.write(b.app+"/inner/f", "1")
+	b.verify(0)
+	ledger := b.dir + "/state/snapshots/ledger.git"
+	ref := strings.Fields(b.must("", "git", "--git-dir", ledger, "for-each-ref", "--sort=-refname", "--format=%(refname)", "refs/perdure/app/record"))[0]
+	b.write(b.dir+"/other", strings.Replace(b.must("", "git", "--git-dir", ledger, "cat-file", "blob", ref), "pass", "skip", 1))
+	b.must("", "git", "--git-dir", ledger, "update-ref", ref, strings.TrimSpace(b.must("", "git", "--git-dir", ledger, "hash-object", "-w", b.dir+"/other")))
+	b.named(b.verify(14), "invalid", "record", "edited")
+	b.want(4, "start", "app")
+	b.want(4, "handoff", "repair", "app", "--carry", "--wait")
+}
