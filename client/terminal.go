@@ -66,8 +66,10 @@ func (t *terminal) restore(broken bool) {
 }
 
 // size asks the terminal, and falls back on 80x24 where it doesn't know.
-func (t *terminal) size() size {
-	ws, err := unix.IoctlGetWinsize(int(t.out.Fd()), unix.TIOCGWINSZ)
+func (t *terminal) size() size { return windowSize(t.out) }
+
+func windowSize(f *os.File) size {
+	ws, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil || ws.Col == 0 || ws.Row == 0 {
 		return size{cols: 80, rows: 24}
 	}

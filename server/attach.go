@@ -31,6 +31,7 @@ type attachment struct {
 	r        *Request
 	keys     *keys
 	readOnly bool
+	link     *relay // of a client that speaks frames; nil for a terminal over SSH
 }
 
 // attach shows a workspace until its session ends or the client leaves.
@@ -58,7 +59,7 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 		}
 		if sess == nil {
 			var err error
-			if sess, err = a.verifyAndStart(ctx); err != nil || sess == nil {
+			if sess, err = a.fresh(ctx); err != nil || sess == nil {
 				return Exit{Status: statusRefused}, err
 			}
 		}
@@ -77,6 +78,14 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 	}
 }
 
+// fresh is a session where none is live, verified first.
+func (a *attachment) fresh(ctx context.Context) (*workspace.Session, error) {
+	if a.link != nil && a.r.Term == nil {
+		return a.verifyQuietly(ctx)
+	}
+	return a.verifyAndStart(ctx)
+}
+
 // errNoHost says that no host answered an attach; errHostGone that one broke off without an exit.
 var (
 	errNoHost   = errors.New("the session's host does not answer")
@@ -85,6 +94,9 @@ var (
 
 // show relays one live session.
 func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Session) (Exit, error) {
+	if a.link != nil {
+		return a.link.join(ctx, a, sp, sess)
+	}
 	conn, closer, err := workspace.Dial(ctx, sess.Dir)
 	if err != nil {
 		return Exit{Status: statusFailed}, errors.Join(errNoHost, err)
@@ -99,7 +111,7 @@ func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Sessio
 	if err != nil {
 		return Exit{Status: statusFailed}, errors.Join(errNoHost, err)
 	}
-	a.enter(sp, sess)
+	a.enter(sp, sess, false)
 	defer a.leave(sp)
 
 	ctx, cancel := context.WithCancel(ctx)
@@ -231,14 +243,18 @@ func (a *attachment) sendNotice(ctx context.Context, conn *wire.Conn, notice <-c
 	}
 }
 
-func (a *attachment) enter(sp *space, sess *workspace.Session) {
+func (a *attachment) enter(sp *space, sess *workspace.Session, resumed bool) {
 	sp.mu.Lock()
 	sp.viewers++
 	if !a.readOnly {
 		sp.typists++
 	}
 	sp.mu.Unlock()
-	a.s.event(sp.name, "attached", map[string]any{"session": sess.ID, "by": a.r.Peer, "read_only": a.readOnly})
+	kind := "attached"
+	if resumed {
+		kind = "resumed"
+	}
+	a.s.event(sp.name, kind, map[string]any{"session": sess.ID, "by": a.r.Peer, "read_only": a.readOnly})
 }
 
 // leave counts the attachment out; the last one that may type leaves a snapshot and an observation behind.

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/shlex"
 
 	"perdure/handoff"
 	"perdure/server/store"
@@ -19,6 +23,9 @@ const commandUser = "perdure"
 func (s *Server) handle(ctx context.Context, r *Request) Exit {
 	if r.Term == nil && r.Err == nil {
 		r.Err = r.Out
+	}
+	if relayLine(r.Command) {
+		return s.command(ctx, r) // from any user: USER is who `ssh` logs in as
 	}
 	if r.User != commandUser {
 		d, err := s.store.Workspace(r.User)
@@ -37,6 +44,12 @@ func (s *Server) handle(ctx context.Context, r *Request) Exit {
 		return Exit{Status: report(err, false, r.Out, r.Err)}
 	}
 	return s.command(ctx, r)
+}
+
+// relayLine says whether a command line is what `perdure connect` runs at the far end, whatever perdure's path there.
+func relayLine(line string) bool {
+	words, err := shlex.Split(line)
+	return err == nil && len(words) >= 2 && len(words) <= 3 && filepath.Base(words[0]) == "perdure" && words[1] == "relay"
 }
 
 // handleWorkspace attaches, or runs a command in the workspace's directory.
@@ -78,28 +91,56 @@ func (s *Server) pick(ctx context.Context, r *Request) Exit {
 	if r.User != commandUser && r.User != s.login {
 		fmt.Fprintf(out, "perdure: no workspace %s\n", quoteName(r.User))
 	}
+	if len(list) == 0 || r.Term == nil {
+		listWorkspaces(out, list)
+		return Exit{Status: statusMissing}
+	}
+	name, err := choice(ctx, r, out, list)
+	if err != nil {
+		return Exit{Status: report(err, false, out, out)}
+	}
+	if name == "" {
+		return Exit{}
+	}
+	return s.attach(ctx, r, name, false)
+}
+
+// choose is pick for a relay: the name that the person chose, "" where they left.
+func (s *Server) choose(ctx context.Context, r *Request) (string, error) {
+	list, err := s.summaries(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", missing("`perdure new NAME` makes one", "no workspaces yet")
+	}
+	return choice(ctx, r, crlf{r.Out}, list)
+}
+
+func listWorkspaces(out io.Writer, list []summary) {
 	if len(list) == 0 {
 		fmt.Fprintln(out, "no workspaces yet: `perdure new NAME` makes one")
-		return Exit{Status: statusMissing}
 	}
 	for i, w := range list {
 		fmt.Fprintf(out, "%3d  %-20s %-8s %s\n", i+1, w.Name, w.State, clip(handoff.Escape(w.Goal), 60))
 	}
-	if r.Term == nil {
-		return Exit{Status: statusMissing}
-	}
+}
+
+// choice asks for a workspace by its number or name; "" means that the person left.
+func choice(ctx context.Context, r *Request, out io.Writer, list []summary) (string, error) {
+	listWorkspaces(out, list)
 	fmt.Fprint(out, "number or name (q leaves): ")
 	word, rest := readWord(ctx, r, out)
 	if word == "" || word == "q" {
-		return Exit{}
+		return "", nil
 	}
+	r.In = rest
 	for i, w := range list {
 		if w.Name == word || fmt.Sprint(i+1) == word {
-			r.In = rest
-			return s.attach(ctx, r, w.Name, false)
+			return w.Name, nil
 		}
 	}
-	return Exit{Status: report(missing("", "no workspace %s", quoteName(word)), false, out, out)}
+	return "", missing("", "no workspace %s", quoteName(word))
 }
 
 func sorted(list []string) []string {

@@ -71,7 +71,7 @@ func (a *app) root() *cobra.Command {
 	root.AddGroup(&cobra.Group{ID: groupWork, Title: "Workspaces and sessions:"}, &cobra.Group{ID: groupKeep, Title: "Snapshots and handoffs:"},
 		&cobra.Group{ID: groupHere, Title: "On this machine:"})
 	root.AddCommand(a.remoteCommands()...)
-	root.AddCommand(a.attachCommand(), a.nextCommand())
+	root.AddCommand(a.attachCommand(), a.connectCommand(), a.nextCommand(), a.relayCommand())
 	root.AddCommand(a.serveCommand(), a.demoCommand(), a.configCommand(), a.completionCommand(), a.versionCommand())
 	root.SetHelpCommand(a.helpCommand())
 	root.SetHelpCommandGroupID(groupHere)

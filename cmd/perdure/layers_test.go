@@ -19,7 +19,8 @@ var arrows = map[string][]string{
 	"handoff/results":   {},
 	"server":            {"workspace", "workspace/wire", "workspace/journal", "workspace/screen", "snapshot", "handoff", "handoff/results", "server/store"},
 	"server/store":      {"workspace", "snapshot", "handoff"},
-	"client":            {"workspace/wire", "workspace/screen"},
+	"client":            {"workspace/wire", "workspace/screen", "client/link"},
+	"client/link":       {"workspace/wire"},
 }
 
 // only is which of our packages may import a library.

@@ -59,7 +59,7 @@ func (v *viewer) finish(buf []byte) {
 			if v.w.Write(wire.Output{Offset: v.at, Data: buf[:n]}) != nil {
 				return
 			}
-			v.at += uint64(n)
+			v.advance(v.at+uint64(n), false)
 		}
 	}
 	v.h.mu.Lock()
@@ -68,13 +68,6 @@ func (v *viewer) finish(buf []byte) {
 	if e != nil {
 		_ = v.w.Write(*e) // the last frame: there is nobody to tell if it fails
 	}
-}
-
-// redraw is the whole screen as it is now.
-func (h *host) redraw() []byte {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.screen.Redraw(0)
 }
 
 // overlay lays a notice over the last row, where the viewer has seen all output and no sequence is open: else it

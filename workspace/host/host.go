@@ -60,10 +60,12 @@ type host struct {
 	bell       bool
 	lostBytes  uint64 // what a failing journal could not take
 	viewers    map[*viewer]struct{}
+	peers      map[string]*peer // clients that number their input, by their names
+	modes      wire.Tty
 	exited     *wire.Exited
 	ended      chan struct{} // closed once exited is set
 
-	in         chan []byte // what is to be typed
+	in         chan typed  // what is to be typed
 	terminated atomic.Bool // the host was told to end, not the session
 	conns      sync.WaitGroup
 }
@@ -72,7 +74,7 @@ type host struct {
 // exit record says so.
 func Run(ctx context.Context, dir string, l net.Listener) error {
 	debug.SetGCPercent(40) // a small heap that idles: memory is worth more here than time
-	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), in: make(chan []byte, inputQueue), last: time.Now()}
+	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), in: make(chan typed, inputQueue), peers: map[string]*peer{}, last: time.Now()}
 	if err := h.open(); err != nil {
 		l.Close()
 		return err
@@ -246,6 +248,7 @@ func (h *host) output(p []byte) {
 		}
 	}
 	h.mu.Unlock()
+	h.lookAtTty()
 	if len(replies) > 0 {
 		h.reply(replies)
 	}

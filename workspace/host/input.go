@@ -14,14 +14,24 @@ const (
 	inputQueue = 256     // chunks
 )
 
+// typed is a piece of input; peer is nil where nobody numbers it.
+type typed struct {
+	data []byte
+	peer *peer
+	end  uint64 // the peer's offset after data
+}
+
 // input queues what a person typed. It waits for room, until the session ends.
 func (h *host) input(p []byte) {
 	for chunk := range slices.Chunk(p, inputChunk) {
-		select {
-		case h.in <- chunk:
-		case <-h.ended:
-			return
-		}
+		h.queue(typed{data: chunk})
+	}
+}
+
+func (h *host) queue(t typed) {
+	select {
+	case h.in <- t:
+	case <-h.ended:
 	}
 }
 
@@ -29,7 +39,7 @@ func (h *host) input(p []byte) {
 // waiting here would stop the drain.
 func (h *host) reply(p []byte) {
 	select {
-	case h.in <- p:
+	case h.in <- typed{data: p}:
 	default:
 	}
 }
@@ -40,9 +50,13 @@ func (h *host) typeOut() {
 		select {
 		case <-h.ended:
 			return
-		case p := <-h.in:
-			if _, err := h.tty.Write(p); err != nil && !errors.Is(err, os.ErrClosed) {
-				log.Printf("input of %d bytes: %v", len(p), err)
+		case t := <-h.in:
+			if _, err := h.tty.Write(t.data); err != nil && !errors.Is(err, os.ErrClosed) {
+				log.Printf("input of %d bytes: %v", len(t.data), err)
+			}
+			h.lookAtTty()
+			if t.peer != nil {
+				h.echoLater(t.peer, t.end)
 			}
 		}
 	}

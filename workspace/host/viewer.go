@@ -1,16 +1,15 @@
 package host
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"io"
 	"log"
 	"net"
 	"os"
 	"sync"
 	"time"
 
-	"perdure/workspace/journal"
 	"perdure/workspace/wire"
 )
 
@@ -27,6 +26,22 @@ type viewer struct {
 	notices  chan wire.Notice
 	left     chan struct{} // closed when the client is gone
 	gone     sync.Once
+	wake     chan struct{} // something other than output is to be sent
+
+	// What follows is of a client that said Hello; host.mu guards it once the viewer is attached.
+	peer       *peer
+	hello      wire.Hello
+	cols, rows int // the client's window
+	flow       flow
+	tty        *wire.Tty // what it was told last
+}
+
+// poke has the sender look again.
+func (v *viewer) poke() {
+	select {
+	case v.wake <- struct{}{}:
+	default: // it will look anyway
+	}
 }
 
 func (v *viewer) leave() { v.gone.Do(func() { close(v.left) }) }
@@ -60,7 +75,7 @@ func (h *host) serve(c net.Conn) {
 			log.Printf("panic on a connection: %v", r)
 		}
 	}()
-	v := &viewer{h: h, conn: c, w: wire.NewConn(deadlined{c}), notices: make(chan wire.Notice, 1), left: make(chan struct{})}
+	v := &viewer{h: h, conn: c, w: wire.NewConn(deadlined{c}), notices: make(chan wire.Notice, 1), left: make(chan struct{}), wake: make(chan struct{}, 1)}
 	if _, err := v.w.Handshake(); err != nil {
 		return
 	}
@@ -81,6 +96,7 @@ func (h *host) serve(c net.Conn) {
 	sending.Wait()
 	h.mu.Lock()
 	delete(h.viewers, v)
+	h.away(v)
 	h.mu.Unlock()
 }
 
@@ -98,6 +114,12 @@ func (v *viewer) read(sending *sync.WaitGroup) {
 		f, err := v.w.Read()
 		if err != nil {
 			return
+		}
+		if hello, ok := f.(wire.Hello); ok && v.peer == nil && !attached {
+			if !v.h.greet(v, hello) {
+				return
+			}
+			continue
 		}
 		if a, ok := f.(wire.Attach); ok {
 			if attached {
@@ -127,9 +149,26 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		}
 		h.mu.Lock()
 		h.bell = false // whoever types has seen it
+		if v.peer != nil && bytes.IndexByte(f.Data, interrupt) >= 0 {
+			v.flow.attempt = time.Now()
+			v.poke()
+		}
 		h.mu.Unlock()
+		if v.peer != nil && f.Offset != wire.NoOffset {
+			return v.take(f)
+		}
 		h.input(f.Data)
+	case wire.OutputAck:
+		h.mu.Lock()
+		v.flow.ack(f.Offset, v.at, time.Now())
+		h.mu.Unlock()
+		v.poke()
 	case wire.Resize:
+		if attached {
+			h.mu.Lock()
+			v.cols, v.rows = int(f.Cols), int(f.Rows)
+			h.mu.Unlock()
+		}
 		if attached && !v.readOnly {
 			h.resize(f.Cols, f.Rows, f.XPixel, f.YPixel)
 		}
@@ -175,87 +214,4 @@ func (h *host) status() map[string]any {
 	view := h.screen.View()
 	return map[string]any{"id": h.b.ID, "pid": h.cmd.Process.Pid, "host_pid": os.Getpid(), "cols": h.cols, "rows": h.rows, "attached": len(h.viewers), "typists": h.typists(),
 		"start": start, "end": end, "last_output": h.last, "title": view.Title, "alternate": view.Alternate, "bell": h.bell, "version": wire.Version}
-}
-
-// attach takes a viewer in. The redraw and the offset from which live bytes follow are of one moment: nothing is
-// missing at the seam and nothing comes twice.
-func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
-	if !a.ReadOnly {
-		h.resize(a.Cols, a.Rows, a.XPixel, a.YPixel)
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v.readOnly = a.ReadOnly
-	h.viewers[v] = struct{}{}
-	start, end := h.jnl.Bounds()
-	if a.Resume && a.From <= end {
-		ok := wire.Attached{Offset: max(a.From, start), Pid: uint32(h.cmd.Process.Pid)}
-		ok.Gap = ok.Offset - a.From
-		v.at = ok.Offset
-		return []wire.Frame{ok}
-	}
-	v.at = end
-	frames := []wire.Frame{wire.Attached{Offset: end, Pid: uint32(h.cmd.Process.Pid)}}
-	for redraw := h.screen.RedrawFor(int(a.Cols), int(a.Rows), int(a.History)); len(redraw) > 0; {
-		n := min(len(redraw), wire.MaxPayload/2)
-		frames = append(frames, wire.Redraw{Data: redraw[:n]})
-		redraw = redraw[n:]
-	}
-	return frames
-}
-
-// direct hands on what the journal could not take; a viewer that is busy misses it, and its next redraw has it.
-func (v *viewer) direct(p []byte) {
-	go func(p []byte) { _ = v.w.Write(wire.Redraw{Data: p}) }(append([]byte(nil), p...))
-}
-
-// send is the viewer's cursor in the journal.
-func (v *viewer) send(first []wire.Frame) {
-	for _, f := range first {
-		if v.w.Write(f) != nil {
-			return
-		}
-	}
-	more := v.h.follow(v)
-	buf := make([]byte, 32<<10)
-	var repaint <-chan time.Time
-	for {
-		n, err := v.h.jnl.ReadAt(buf, v.at)
-		var trimmed *journal.TrimmedError
-		switch {
-		case n > 0:
-			if v.w.Write(wire.Output{Offset: v.at, Data: buf[:n]}) != nil {
-				return
-			}
-			v.at += uint64(n)
-			continue
-		case errors.As(err, &trimmed):
-			if v.w.Write(wire.Skipped{Bytes: trimmed.Start - v.at}) != nil || v.w.Write(wire.Redraw{Data: v.h.redraw()}) != nil {
-				return
-			}
-			v.at = trimmed.Start
-			continue
-		case err != nil && !errors.Is(err, io.EOF):
-			log.Printf("read the journal: %v", err)
-			return
-		}
-		select {
-		case <-v.left:
-			return
-		case _, ok := <-more:
-			if !ok {
-				v.finish(buf)
-				return
-			}
-		case n := <-v.notices:
-			if data := v.h.overlay(v.at, n.Text); data != nil && v.w.Write(wire.Redraw{Data: data}) == nil {
-				repaint = time.After(time.Duration(n.Seconds) * time.Second)
-			}
-		case <-repaint:
-			repaint = nil
-			if data := v.h.lastRow(v.at); data != nil && v.w.Write(wire.Redraw{Data: data}) != nil {
-				return
-			}
-		}
-	}
 }

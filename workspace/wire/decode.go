@@ -29,6 +29,11 @@ var decoders = [kindEnd]func(*fields) Frame{
 	kindPing:          func(p *fields) Frame { return Ping{N: p.u64()} },
 	kindPong:          func(p *fields) Frame { return Pong{N: p.u64()} },
 	kindFault:         func(p *fields) Frame { return Fault{Code: p.str(), Message: p.str()} },
+	kindHello:         decodeHello,
+	kindSession:       func(p *fields) Frame { return Session{ID: p.str(), Workspace: p.str()} },
+	kindTty:           func(p *fields) Frame { return Tty{Echo: p.bool(), Canonical: p.bool()} },
+	kindEchoAck:       func(p *fields) Frame { return EchoAck{Offset: p.u64()} },
+	kindGo:            func(p *fields) Frame { return Go{To: p.str()} },
 }
 
 func decodeAttach(p *fields) Frame {
@@ -38,6 +43,10 @@ func decodeAttach(p *fields) Frame {
 		From: p.u64(), History: p.u32(),
 		Term: p.str(), Client: p.str(),
 	}
+}
+
+func decodeHello(p *fields) Frame {
+	return Hello{Client: p.str(), Number: p.u64(), Session: p.str(), Input: p.u64(), Terminal: p.bool(), Skip: p.u64()}
 }
 
 func decodeAttached(p *fields) Frame {

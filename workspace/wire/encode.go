@@ -139,3 +139,19 @@ func (f Pong) appendPayload(b []byte) []byte { return be.AppendUint64(b, f.N) }
 func (f Fault) appendPayload(b []byte) []byte {
 	return appendBytes(appendBytes(b, f.Code), f.Message)
 }
+
+func (f Hello) appendPayload(b []byte) []byte {
+	b = be.AppendUint64(appendBytes(b, f.Client), f.Number)
+	b = be.AppendUint64(appendBytes(b, f.Session), f.Input)
+	return be.AppendUint64(appendBool(b, f.Terminal), f.Skip)
+}
+
+func (f Session) appendPayload(b []byte) []byte {
+	return appendBytes(appendBytes(b, f.ID), f.Workspace)
+}
+
+func (f Tty) appendPayload(b []byte) []byte { return appendBool(appendBool(b, f.Echo), f.Canonical) }
+
+func (f EchoAck) appendPayload(b []byte) []byte { return be.AppendUint64(b, f.Offset) }
+
+func (f Go) appendPayload(b []byte) []byte { return appendBytes(b, f.To) }

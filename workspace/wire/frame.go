@@ -38,6 +38,11 @@ const (
 	kindPing
 	kindPong
 	kindFault
+	kindHello
+	kindSession
+	kindTty
+	kindEchoAck
+	kindGo
 	kindEnd // one past the last; moves with each version's additions
 )
 
@@ -160,6 +165,43 @@ type Fault struct {
 	Message string // for people
 }
 
+// Hello comes before [Attach] from a client that resumes: it names the client, so
+// that its input is taken once whatever connection brings it, and so that a newer
+// connection replaces an older one.
+type Hello struct {
+	Client   string // chosen by the client at random, the same at each of its connections
+	Number   uint64 // counts the client's connections; a higher one fences a lower
+	Session  string // the session whose output the client has up to Attach.From, empty at first
+	Input    uint64 // offset of the first input byte that the client still has
+	Terminal bool   // a person looks at a terminal; else it is a program that reads bytes
+	Skip     uint64 // bytes behind from which output may be skipped, 0 for never
+}
+
+// Session tells a client which session the frames that follow are about.
+type Session struct {
+	ID        string
+	Workspace string
+}
+
+// Tty tells how the session's terminal treats input, at the beginning and when it
+// changes: without Echo in Canonical mode, somebody asks for a password.
+type Tty struct {
+	Echo      bool
+	Canonical bool
+}
+
+// EchoAck says that the input before Offset was given to the program long enough
+// ago that the output before this frame shows its echo, if it has one.
+type EchoAck struct {
+	Offset uint64
+}
+
+// Go asks a relay for another workspace on the same connection: its name, "" for
+// the picker, or "@next" for the one that has waited longest for the person.
+type Go struct {
+	To string
+}
+
 func (Attach) frame() kind        { return kindAttach }
 func (Attached) frame() kind      { return kindAttached }
 func (Redraw) frame() kind        { return kindRedraw }
@@ -180,3 +222,8 @@ func (Peek) frame() kind          { return kindPeek }
 func (Ping) frame() kind          { return kindPing }
 func (Pong) frame() kind          { return kindPong }
 func (Fault) frame() kind         { return kindFault }
+func (Hello) frame() kind         { return kindHello }
+func (Session) frame() kind       { return kindSession }
+func (Tty) frame() kind           { return kindTty }
+func (EchoAck) frame() kind       { return kindEchoAck }
+func (Go) frame() kind            { return kindGo }

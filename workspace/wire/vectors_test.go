@@ -44,6 +44,14 @@ var vectors = []struct {
 	{"ping", Ping{N: 1}},
 	{"pong", Pong{N: 1}},
 	{"fault", Fault{Code: "busy", Message: "another typist is attached"}},
+	{"hello", Hello{Client: "a1b2", Number: 3, Session: "01J", Input: 77, Terminal: true, Skip: 8 << 20}},
+	{"hello-first", Hello{Client: "a1b2"}},
+	{"session", Session{ID: "01J", Workspace: "auth"}},
+	{"tty", Tty{Echo: true, Canonical: true}},
+	{"tty-raw", Tty{}},
+	{"echo-ack", EchoAck{Offset: 80}},
+	{"go", Go{To: "@next"}},
+	{"go-picker", Go{}},
 }
 
 func TestVectors(t *testing.T) {

@@ -76,6 +76,16 @@ func drawFrame(t *rapid.T, k kind) Frame {
 		return Pong{u64()}
 	case kindFault:
 		return Fault{str(), str()}
+	case kindHello:
+		return Hello{str(), u64(), str(), u64(), flag(), u64()}
+	case kindSession:
+		return Session{str(), str()}
+	case kindTty:
+		return Tty{flag(), flag()}
+	case kindEchoAck:
+		return EchoAck{u64()}
+	case kindGo:
+		return Go{str()}
 	}
 	t.Fatalf("no generator for kind %d", k)
 	return nil

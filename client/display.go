@@ -1,0 +1,117 @@
+package client
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"perdure/workspace/screen"
+)
+
+// maxHeld is how much of an open sequence is kept from the terminal, in bytes. A longer one goes through as it comes,
+// and nothing is drawn until it ends.
+const maxHeld = 8 << 10
+
+// display is the person's terminal: the program's bytes untouched, and now and then a line of ours over the last row,
+// drawn and removed between sequences. It knows what the terminal shows by a model that sees the same bytes.
+// All of it belongs to the link's goroutine.
+type display struct {
+	out    *os.File
+	model  *screen.Screen
+	bounds boundary
+	held   []byte // the beginning of a sequence whose end hasn't come
+	torn   bool   // the terminal is inside a sequence that was too long to hold
+	line   string // what lies over the last row, or should
+	drawn  bool
+	until  time.Time // when the line goes; zero for when it is replaced
+	rows   int
+}
+
+func newDisplay(out *os.File, z size) *display {
+	return &display{out: out, model: screen.New(int(z.cols), int(z.rows), screen.Options{History: 1}), rows: int(z.rows)}
+}
+
+func (d *display) close() { d.model.Close() }
+
+// write shows bytes of the session's.
+func (d *display) write(p []byte) error {
+	whole := d.bounds.feed(p)
+	data := append(d.held, p...)
+	cut := len(data)
+	switch tail := len(p) - whole; {
+	case whole >= 0 && tail <= maxHeld:
+		cut, d.torn = len(d.held)+whole, false
+	case whole < 0 && !d.torn && len(data) <= maxHeld:
+		cut = 0
+	default:
+		d.torn = true
+	}
+	d.held = append([]byte(nil), data[cut:]...)
+	if cut == 0 {
+		return nil
+	}
+	b := d.erase()
+	_, _ = d.model.Write(data[:cut]) // it never fails
+	b = append(b, data[:cut]...)
+	return d.put(append(b, d.draw()...))
+}
+
+func (d *display) put(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	if _, err := d.out.Write(b); err != nil {
+		return fmt.Errorf("write to the terminal: %w", err)
+	}
+	return nil
+}
+
+// flush shows what is held, for when nothing more comes.
+func (d *display) flush() error {
+	b := append(d.erase(), d.held...)
+	d.held = nil
+	return d.put(b)
+}
+
+// say lays a line over the last row, for so long; "" removes it. A text for a time isn't replaced by one of no time.
+func (d *display) say(text string, long time.Duration) error {
+	if long == 0 && time.Now().Before(d.until) {
+		return nil
+	}
+	d.until = time.Time{}
+	if long > 0 {
+		d.until = time.Now().Add(long)
+	}
+	if text == d.line {
+		return nil
+	}
+	b := d.erase()
+	d.line = text
+	return d.put(append(b, d.draw()...))
+}
+
+// resize follows the window, which the terminal has reflowed by itself.
+func (d *display) resize(z size) error {
+	b := d.erase()
+	d.model.Resize(int(z.cols), int(z.rows))
+	d.rows = int(z.rows)
+	return d.put(append(b, d.draw()...))
+}
+
+// erase is bytes that take away what is drawn over the program's screen.
+func (d *display) erase() []byte {
+	if !d.drawn {
+		return nil
+	}
+	d.drawn = false
+	return d.model.Row(d.rows - 1)
+}
+
+// draw is bytes that put it there.
+func (d *display) draw() []byte {
+	if d.line == "" || d.torn {
+		return nil
+	}
+	d.drawn = true
+	return d.model.Overlay(d.line)
+}

@@ -1,0 +1,373 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"perdure/workspace"
+	"perdure/workspace/wire"
+)
+
+const (
+	// relayGreeting is what a client has to say who it is.
+	relayGreeting = 30 * time.Second
+	// relayProbe is the silence after which a client is asked for a sign of life, relayDead the one after which it
+	// is detached. Together with the tick they stay under the promised 45 s.
+	relayProbe = 15 * time.Second
+	relayDead  = 38 * time.Second
+	relayTick  = 3 * time.Second
+)
+
+func (c *call) relayCommand() *cobra.Command {
+	return &cobra.Command{Use: "relay [NAME]", Short: "speak wire frames on standard input and output, for `perdure connect`", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if c.r.Term != nil {
+				return usage("it is what `perdure connect` runs at the far end", "relay speaks frames, not to a terminal")
+			}
+			name := ""
+			if len(args) > 0 {
+				d, err := c.workspace(args)
+				if err != nil {
+					return err
+				}
+				name = d.Name
+			}
+			if name != "" && c.who.inside == name {
+				return refused("", "this is the session of %s", name)
+			}
+			c.exit = c.s.relay(cmd.Context(), c.r, name)
+			return nil
+		}}
+}
+
+// relay is one connection of a client that resumes: it does what an attachment does, by frames.
+type relay struct {
+	s     *Server
+	r     *Request
+	conn  *wire.Conn
+	told  atomic.Bool  // the client knows how it ended
+	heard atomic.Int64 // when the client's last frame came, in Unix nanoseconds
+
+	hello  wire.Hello
+	attach wire.Attach
+
+	keys chan []byte // what is typed while no session is joined
+
+	mu      sync.Mutex
+	host    *wire.Conn   // the session's, nil while none is joined
+	pending []wire.Input // typed while none is
+	waiting int          // bytes of it
+	typed   uint64       // end of the input that prompts or sessions have taken
+	going   *string      // where the client wants to go
+	leave   func()       // ends the session's part, for going
+
+	poke            chan struct{} // something is pending
+	joined, settled chan struct{} // of the time without a session: closed when it ends, and when prompt has ended
+}
+
+// relay speaks frames with a client until its session ends or it leaves.
+func (s *Server) relay(ctx context.Context, r *Request, name string) Exit {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	l := &relay{s: s, r: r, keys: make(chan []byte), poke: make(chan struct{}, 1)}
+	l.conn = wire.NewConn(struct {
+		io.Reader
+		io.Writer
+	}{r.In, r.Out})
+	l.heard.Store(time.Now().UnixNano())
+	greeted := make(chan error, 1)
+	go func() { // ends with the channel, which the door closes: a Read of it can't be called back
+		defer cancel()
+		defer func() {
+			if p := recover(); p != nil { // a peer's bytes must never end the server
+				s.log.Error("panic", "in", "relay", "value", fmt.Sprint(p))
+			}
+		}()
+		err := l.greet()
+		greeted <- err
+		if err == nil {
+			l.read(ctx)
+		}
+	}()
+	select {
+	case err := <-greeted:
+		if err != nil {
+			return Exit{Status: report(fmt.Errorf("relay: %w", err), false, r.Err, r.Err)}
+		}
+	case <-time.After(relayGreeting):
+		return Exit{Status: report(errors.New("relay: no client spoke in time"), false, r.Err, r.Err)}
+	case <-ctx.Done():
+		return Exit{Status: statusFailed}
+	}
+	s.wg.Go(func() { l.watch(ctx, cancel) })
+	l.ask(ctx)
+	return l.run(ctx, name)
+}
+
+// greet takes in who the client is.
+func (l *relay) greet() error {
+	if _, err := l.conn.Handshake(); err != nil {
+		return err
+	}
+	for i := range 2 {
+		f, err := l.conn.Read()
+		if err != nil {
+			return err
+		}
+		switch f := f.(type) {
+		case wire.Hello:
+			l.hello = f
+		case wire.Attach:
+			l.attach = f
+		default:
+			return fmt.Errorf("%T is out of order", f)
+		}
+		if _, attach := f.(wire.Attach); attach != (i == 1) {
+			return errors.New("Hello and Attach are out of order")
+		}
+	}
+	if l.hello.Client == "" || len(l.hello.Client) > 128 || l.attach.Cols > maxCols || l.attach.Rows > maxRows || len(l.attach.Term) > maxTermName || l.attach.Term != "" && !printable(l.attach.Term) {
+		return errors.New("a Hello or an Attach out of bounds")
+	}
+	l.typed = l.hello.Input
+	return nil
+}
+
+// watch ends the relay when its client is gone without a word.
+func (l *relay) watch(ctx context.Context, cancel func()) {
+	tick := time.NewTicker(relayTick)
+	defer tick.Stop()
+	var asking atomic.Bool
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		silence := time.Since(time.Unix(0, l.heard.Load()))
+		if silence > relayDead {
+			l.s.log.Info("relay ended: the client is gone", "client", l.r.Peer)
+			cancel()
+			return
+		}
+		if silence > relayProbe && asking.CompareAndSwap(false, true) {
+			go func() { // a write that is stuck ends with the channel
+				defer asking.Store(false)
+				_ = l.conn.Write(wire.Ping{})
+			}()
+		}
+	}
+}
+
+// read takes the client's frames to where they belong.
+func (l *relay) read(ctx context.Context) {
+	for {
+		f, err := l.conn.Read()
+		if err != nil && !errors.Is(err, wire.ErrFrame) {
+			return
+		}
+		l.heard.Store(time.Now().UnixNano())
+		switch f := f.(type) {
+		case wire.Ping:
+			err = l.conn.Write(wire.Pong(f))
+		case wire.Input:
+			l.input(f)
+		case wire.OutputAck, wire.Resize, wire.Signal:
+			l.toHost(f)
+		case wire.Go:
+			l.goTo(f.To)
+		}
+		if err != nil || ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (l *relay) toHost(f wire.Frame) {
+	l.mu.Lock()
+	host := l.host
+	if z, ok := f.(wire.Resize); ok {
+		l.attach.Cols, l.attach.Rows, l.attach.XPixel, l.attach.YPixel = z.Cols, z.Rows, z.XPixel, z.YPixel
+	}
+	l.mu.Unlock()
+	if host != nil {
+		_ = host.Write(f) // a host that is gone shows where it is read from
+	}
+}
+
+// maxPending bounds what is typed before a session is joined, in bytes. A client has less under way.
+const maxPending = 256 << 10
+
+// input goes to the session, or waits for the prompt that comes before it, or for the session after that.
+func (l *relay) input(f wire.Input) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.host != nil {
+		_ = l.host.Write(f) // with mu held: what waited goes before what comes
+		return
+	}
+	end := l.typed
+	if n := len(l.pending); n > 0 {
+		end = l.pending[n-1].Offset + uint64(len(l.pending[n-1].Data))
+	}
+	known := end - min(f.Offset, end)
+	if f.Offset > end || known >= uint64(len(f.Data)) || l.waiting+len(f.Data) > maxPending {
+		return // twice, or it will be sent again
+	}
+	f.Offset, f.Data = end, f.Data[known:]
+	l.pending = append(l.pending, f)
+	l.waiting += len(f.Data)
+	select {
+	case l.poke <- struct{}{}:
+	default:
+	}
+}
+
+// prompt gives what is typed to whoever asks, until a session is joined. It owns the phase's settled channel.
+func (l *relay) prompt(ctx context.Context, joined <-chan struct{}, settled chan<- struct{}) {
+	defer close(settled)
+	for {
+		l.mu.Lock()
+		var f wire.Input
+		have := len(l.pending) > 0
+		if have {
+			f = l.pending[0]
+		}
+		l.mu.Unlock()
+		if !have {
+			select {
+			case <-l.poke:
+				continue
+			case <-joined:
+			case <-ctx.Done():
+			}
+			return
+		}
+		select {
+		case l.keys <- f.Data:
+		case <-joined:
+			return
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		l.pending = l.pending[1:]
+		l.waiting -= len(f.Data)
+		l.typed = f.Offset + uint64(len(f.Data))
+		end := l.typed
+		l.mu.Unlock()
+		if l.conn.Write(wire.InputAck{Offset: end}) != nil {
+			return
+		}
+	}
+}
+
+// ask begins a time without a session.
+func (l *relay) ask(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.host, l.joined, l.settled = nil, make(chan struct{}), make(chan struct{})
+	go l.prompt(ctx, l.joined, l.settled) // begin waits for it, or ctx has ended
+}
+
+// begin ends it: what nobody asked for is the session's.
+func (l *relay) begin(host *wire.Conn, leave func()) {
+	close(l.joined)
+	<-l.settled
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.pending {
+		_ = host.Write(f)
+	}
+	l.pending, l.waiting = nil, 0
+	l.host, l.leave = host, leave
+}
+
+// goTo leaves the session for another.
+func (l *relay) goTo(to string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.leave != nil {
+		l.going = &to
+		l.leave()
+	}
+}
+
+// drawn writes text for people as the client's terminal shows it.
+type drawn struct{ c *wire.Conn }
+
+func (d drawn) Write(p []byte) (int, error) {
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), wire.MaxPayload/2)
+		if err := d.c.Write(wire.Redraw{Data: rest[:n]}); err != nil {
+			return 0, err
+		}
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
+// keyReader is the prompt's keys as a stream, for the picker.
+type keyReader struct {
+	ctx  context.Context
+	keys chan []byte
+	rest []byte
+}
+
+func (k *keyReader) Read(p []byte) (int, error) {
+	if len(k.rest) == 0 {
+		select {
+		case k.rest = <-k.keys:
+		case <-k.ctx.Done():
+			return 0, io.EOF
+		}
+	}
+	n := copy(p, k.rest)
+	k.rest = k.rest[n:]
+	return n, nil
+}
+
+// fault tells the client why its relay ends, and gives the status that the exec ends with.
+func (l *relay) fault(err error) Exit {
+	p := asProblem(err)
+	message := p.Error()
+	if p.hint != "" {
+		message += "\n" + p.hint
+	}
+	code := p.code
+	switch p.status {
+	case statusMissing:
+		code = "not-found"
+	case statusRefused:
+		code = "refused"
+	}
+	_ = l.conn.Write(wire.Fault{Code: code, Message: strings.ToValidUTF8(message, "?")}) // the client may be gone
+	return Exit{Status: p.status}
+}
+
+// ended is the session that the client resumes, where it is over by now.
+func (l *relay) ended(sp *space) (*workspace.Session, error) {
+	if l.hello.Session == "" {
+		return nil, nil
+	}
+	if sess := sp.live(); sess != nil && sess.ID == l.hello.Session {
+		return nil, nil
+	}
+	sess, err := l.s.findSession(sp.name, l.hello.Session)
+	if err != nil {
+		return nil, err
+	}
+	if sess.State == workspace.Live { // the workspace's folder knows better than the index
+		sp.set(sess)
+		return nil, nil
+	}
+	return sess, nil
+}
