@@ -185,8 +185,11 @@ func (f *fixture) restore(snap Snapshot) string {
 func list(dir string) string {
 	var lines []string
 	filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Name() == ".git" {
+		if err != nil || d.IsDir() && d.Name() == ".git" {
 			return fs.SkipDir
+		}
+		if d.Name() == ".git" {
+			return nil
 		}
 		info, _ := d.Info()
 		rel, _ := filepath.Rel(dir, path)

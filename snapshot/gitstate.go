@@ -24,6 +24,10 @@ func (w *writer) index(ctx context.Context, t *measured, n node) error {
 	if idSize(t.place.format) != w.size {
 		return w.stateFile(n, path, "index-file") // ids of another kind: as it is
 	}
+	if id, ok := w.indexBefore(t); ok {
+		n["index"] = object{typeTree, id}
+		return nil
+	}
 	staged, err := userIndex(ctx, t.place)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -31,9 +35,43 @@ func (w *writer) index(ctx context.Context, t *measured, n node) error {
 		}
 		return w.stateFile(n, path, "index-file") // unreadable: measure noted it
 	}
-	missing, err := w.stagedObjects(ctx, t, staged)
+	inner, whole, err := w.indexNode(ctx, t, staged)
 	if err != nil {
 		return err
+	}
+	id, err := w.writeNode(inner)
+	if err != nil {
+		return err
+	}
+	n["index"] = object{typeTree, id}
+	if whole && t.known != "" {
+		w.saves = append(w.saves, func() error {
+			return replaceFile(t.keptAt, []byte(t.known+" "+generation(w.store.dir)+" "+id.text(w.size)))
+		})
+	}
+	return nil
+}
+
+// indexBefore is what the last snapshot made of the same index.
+func (w *writer) indexBefore(t *measured) (id objectID, ok bool) {
+	text, err := os.ReadFile(t.keptAt)
+	part := strings.Fields(string(text))
+	if err != nil || t.known == "" || len(part) != 3 || part[0] != t.known || part[1] != generation(w.store.dir) || len(part[2]) != 2*w.size {
+		return id, false
+	}
+	if id, ok = parseID(part[2]); !ok {
+		return id, false
+	}
+	held, err := w.pack.has(id)
+	return id, err == nil && held
+}
+
+// indexNode is the user's index as a folder; whole says that nothing in it is
+// missing.
+func (w *writer) indexNode(ctx context.Context, t *measured, staged []tracked) (inner node, whole bool, err error) {
+	missing, err := w.stagedObjects(ctx, t, staged)
+	if err != nil {
+		return nil, false, err
 	}
 	top := &folder{}
 	s := scan{top: top}
@@ -56,19 +94,18 @@ func (w *writer) index(ctx context.Context, t *measured, n node) error {
 		}
 	}
 	if err := (&trees{pack: w.pack, c: w.c}).write(top); err != nil {
-		return err
+		return nil, false, err
 	}
-	inner := node{"tree": object{typeTree, top.tree}}
+	inner = node{"tree": object{typeTree, top.tree}}
 	if rest.Len() > 0 {
 		if err := w.blob(inner, "rest", rest.Bytes()); err != nil {
-			return err
+			return nil, false, err
 		}
 	}
 	if len(objects) > 0 {
 		inner["objects"] = objects
 	}
-	n["index"] = inner
-	return nil
+	return inner, len(missing) == 0, nil
 }
 
 // flags are the entry's marks: i intent-to-add, s skip-worktree, a
@@ -147,7 +184,11 @@ func (w *writer) refs(ctx context.Context, t *measured, n node) error {
 			stashes = append(stashes, line)
 		}
 	}
-	out, err := g.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/stash", "refs/bisect", "refs/rewritten", "refs/worktree")
+	var out []byte
+	var err error
+	if t.place.hasOwnRefs() {
+		out, err = g.run(ctx, nil, "for-each-ref", "--format=%(objectname) %(refname)", "refs/stash", "refs/bisect", "refs/rewritten", "refs/worktree")
+	}
 	if err != nil && ctx.Err() != nil {
 		return err
 	}
@@ -203,6 +244,18 @@ func (w *writer) keepCommits(ctx context.Context, t *measured, tips []string) er
 	}
 	w.kept = append(w.kept, kept...)
 	return nil
+}
+
+// hasOwnRefs tells whether there may be refs of stashes or operations.
+func (p place) hasOwnRefs() bool {
+	for _, dir := range []string{p.common, p.gitDir} {
+		for _, name := range []string{"refs/stash", "logs/refs/stash", "refs/bisect", "refs/rewritten", "refs/worktree", "reftable"} {
+			if exists(filepath.Join(dir, name)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func lastLine(text string) string {

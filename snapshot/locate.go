@@ -86,7 +86,12 @@ func brokenWhy(err error) string {
 	return "repository can't be used: " + strings.ToValidUTF8(strings.SplitN(why, "\n", 2)[0], "?")
 }
 
+// readHead finds HEAD's commit and branch: by reading the files, where they are
+// plain; else git is asked.
 func (p *place) readHead(ctx context.Context) error {
+	if p.plainHead() {
+		return nil
+	}
 	g := p.user("")
 	if head, err := g.line(ctx, nil, "rev-parse", "-q", "--verify", "HEAD"); err == nil {
 		p.head = head
@@ -95,6 +100,36 @@ func (p *place) readHead(ctx context.Context) error {
 		p.branch = strings.TrimPrefix(ref, "refs/heads/")
 	}
 	return ctx.Err()
+}
+
+// plainHead reads HEAD and a loose branch. It is false for whatever else there
+// is: packed refs, other formats of refs, a damaged file.
+func (p *place) plainHead() bool {
+	text, err := os.ReadFile(filepath.Join(p.gitDir, "HEAD"))
+	if err != nil {
+		return false
+	}
+	head := strings.TrimSuffix(string(text), "\n")
+	ref, symbolic := strings.CutPrefix(head, "ref: refs/heads/")
+	if !symbolic {
+		if hexID(head) && len(head) == 2*idSize(p.format) {
+			p.head = head
+			return true
+		}
+		return false
+	}
+	if !filepath.IsLocal(ref) || strings.ContainsAny(ref, " \n") {
+		return false
+	}
+	text, err = os.ReadFile(filepath.Join(p.common, "refs", "heads", ref))
+	if err != nil {
+		return false
+	}
+	if head = strings.TrimSuffix(string(text), "\n"); !hexID(head) || len(head) != 2*idSize(p.format) {
+		return false
+	}
+	p.head, p.branch = head, ref
+	return true
 }
 
 // ignoredWhole tells whether an enclosing repository ignores the directory as

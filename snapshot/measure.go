@@ -34,6 +34,8 @@ type measured struct {
 	place  place
 	tree   string
 	scan   *scan
+	known  string // identifies the user's index; "" where it may change unseen
+	keptAt string // file that says what became of it in the last snapshot
 	nested []*measured
 	opted  *folder // files kept although ignored, nil without any
 
@@ -242,7 +244,8 @@ func (m *measurer) keep() (int64, error) {
 
 // result sums up what was made.
 func (j *making) result(nested []*measured) *measured {
-	out := &measured{place: j.place, tree: j.scan.top.tree.text(j.size), scan: j.scan, nested: nested}
+	out := &measured{place: j.place, tree: j.scan.top.tree.text(j.size), scan: j.scan, nested: nested,
+		known: j.now.Known, keptAt: strings.TrimSuffix(j.statPath, ".stat") + ".index"}
 	j.scan.top.each(func(f *folder) {
 		for i := range f.entries {
 			e := &f.entries[i]

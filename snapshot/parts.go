@@ -121,6 +121,14 @@ func (p *part) perm(f tracked) uint32 {
 	return 0o644
 }
 
+// folderPerm is the mode bits that a folder has.
+func (p *part) folderPerm(dir string) uint32 {
+	if perm, ok := p.dirs[dir]; ok {
+		return perm
+	}
+	return 0o755
+}
+
 // Cat writes a file of the snapshot to w; of a symlink, its target.
 func (s *Store) Cat(ctx context.Context, snap Snapshot, name string, w io.Writer) error {
 	parts, err := s.parts(ctx, snap)
