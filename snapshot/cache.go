@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -249,25 +248,6 @@ func decodeCache(data []byte, size int) (*cache, error) {
 		return nil, errCache
 	}
 	return c, nil
-}
-
-func loadCache(path string, size int) *cache {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	c, err := decodeCache(data, size)
-	if err != nil {
-		return nil
-	}
-	return c
-}
-
-func (c *cache) save(path string, size int) error {
-	if err := replaceFile(path, c.encode(size)); err != nil {
-		return fmt.Errorf("stat cache: %w", err)
-	}
-	return nil
 }
 
 // replaceFile writes a file that can be made again: whole, but not fsynced.

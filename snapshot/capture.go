@@ -30,6 +30,9 @@ func (s *Store) Read(ctx context.Context, workspace, dir string) (State, error) 
 	if err == nil {
 		_, err = m.keep()
 	}
+	if err == nil {
+		err = s.cut(ctx, p.id(), m.shallow)
+	}
 	if err != nil {
 		return State{}, fmt.Errorf("read tree: %w", err)
 	}
@@ -83,7 +86,7 @@ func (s *Store) measurer(p place, part string) (*measurer, error) {
 	if err := os.MkdirAll(area, 0o700); err != nil {
 		return nil, fmt.Errorf("stat cache: %w", err)
 	}
-	return &measurer{store: s.git(p.id()), area: area, state: s.state, size: size, pack: newPacker(s.RepoPath(p.id()), size), budget: b}, nil
+	return &measurer{store: s.git(p.id()), area: area, caches: &s.caches, state: s.state, size: size, pack: newPacker(s.RepoPath(p.id()), size), budget: b}, nil
 }
 
 func (t *measured) state() State {
@@ -280,7 +283,7 @@ func (s *Store) commit(ctx context.Context, snap *Snapshot, w *writer, root obje
 	if err != nil {
 		return err
 	}
-	if err := s.cut(ctx, snap.Repo, w.cut); err != nil {
+	if err := s.cut(ctx, snap.Repo, append(w.cut, w.shallow...)); err != nil {
 		return err
 	}
 	hook("before-ref")

@@ -352,7 +352,7 @@ func TestKindsChangePlaces(t *testing.T) {
 	var snaps []Snapshot
 	var want []string
 	path := filepath.Join(f.dir, "gone")
-	for i := range 3 * len(put) {
+	for i := range 2 * len(put) {
 		f.must(os.RemoveAll(path))
 		f.must(put[(i/len(put)+i*3)%len(put)](path))
 		snap := f.capture()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sort"
 	"strings"
 	"sync"
@@ -45,33 +44,40 @@ type budget struct {
 	perFile int64
 	left    int64 // of the snapshot and the store
 	why     string
+	used    atomic.Int64
 }
 
-// readAll gives every job's entry its id, or the reason why it has none. The
-// smallest come first: where a cap is met, it is the large that are left out.
+// errOver: there is no room for what is new.
+var errOver = errors.New("over the budget")
+
+// take reserves room for n bytes.
+func (b *budget) take(n int64) bool {
+	if b.used.Add(n) > b.left {
+		b.used.Add(-n)
+		return false
+	}
+	return true
+}
+
+// readAll gives every job's entry its id, or the reason why it has none. Where
+// there may be too little room the smallest come first: it is the large that
+// are left out.
 func (r *reader) readAll(jobs []job) error {
-	over := 0
 	sum := int64(0)
 	for _, j := range jobs {
 		sum += j.e.st.Size
 	}
+	at := workers()
 	if sum > r.budget.left {
+		at = 1 // or a large one could be first to ask for room
 		sort.SliceStable(jobs, func(a, b int) bool { return jobs[a].e.st.Size < jobs[b].e.st.Size })
 	}
-	used := int64(0)
 	for _, j := range jobs {
-		switch {
-		case j.e.st.Size > r.budget.perFile:
+		if j.e.st.Size > r.budget.perFile {
 			r.leaveOut(j, fmt.Sprintf("larger than the cap of %s per file", byteCount(r.budget.perFile)), true)
-			over++
-		case used+j.e.st.Size > r.budget.left:
-			r.leaveOut(j, r.budget.why, true)
-			over++
-		default:
-			used += j.e.st.Size
 		}
 	}
-	parallel(len(jobs), func() func(int) {
+	parallelBy(at, len(jobs), func() func(int) {
 		w := &worker{reader: r, c: newCompressor()}
 		return func(i int) {
 			if jobs[i].e.out == "" && !r.stop.Load() {
@@ -117,11 +123,11 @@ func (w *worker) read(j job) {
 		return
 	}
 	var err error
-	for range attempts {
+	for n := range attempts {
 		if j.e.kind == kindLink {
 			err = w.link(j)
 		} else {
-			err = w.file(j)
+			err = w.file(j, n > 0)
 		}
 		if !errors.Is(err, errChanged) {
 			break
@@ -132,6 +138,8 @@ func (w *worker) read(j job) {
 	case err == nil:
 	case errors.As(err, &broken):
 		w.fail(err)
+	case errors.Is(err, errOver):
+		w.leaveOut(j, w.budget.why, true)
 	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
 		j.e.out = "gone" // it went away meanwhile: so it isn't there
 	case errors.Is(err, errChanged):
@@ -185,7 +193,7 @@ func (w *worker) link(j job) error {
 
 // file reads a regular file, by whatever it is when it is opened: opening a
 // FIFO must not hang, nor a file that grows fill the memory.
-func (w *worker) file(j job) error {
+func (w *worker) file(j job, again bool) error {
 	fd, err := openBeneath(w.root, j.path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) {
 		return errChanged // a link or a socket by now
@@ -193,21 +201,23 @@ func (w *worker) file(j job) error {
 	if err != nil {
 		return err
 	}
-	f := os.NewFile(uintptr(fd), j.path)
-	defer f.Close()
+	defer unix.Close(fd)
 	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return err
+	// The scan's stat serves at first; what differs from it shows below.
+	if again {
+		if err := unix.Fstat(fd, &st); err != nil {
+			return err
+		}
+		j.e.st = statOf(&st)
 	}
-	if kindOf(st.Mode) != kindFile {
+	if kindOf(j.e.st.Mode) != kindFile {
 		return errChanged
 	}
-	j.e.st = statOf(&st)
 	if j.e.st.Size > w.budget.perFile {
 		return fmt.Errorf("grew beyond the cap of %s per file", byteCount(w.budget.perFile))
 	}
 	if j.e.st.Size > inMemory {
-		err = w.large(j, f, fd)
+		err = w.large(j, fd)
 	} else {
 		err = w.small(j, fd)
 	}
@@ -217,7 +227,7 @@ func (w *worker) file(j job) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if now := statOf(&st); now.Size != j.e.st.Size || now.Mtime != j.e.st.Mtime || now.Ctime != j.e.st.Ctime {
+	if statOf(&st) != j.e.st {
 		return errChanged
 	}
 	return nil
@@ -226,39 +236,75 @@ func (w *worker) file(j job) error {
 // small reads by plain reads: a mapped file that shrinks would kill us.
 func (w *worker) small(j job, fd int) error {
 	size := int(j.e.st.Size)
-	if cap(w.buf) < size+1 {
-		w.buf = make([]byte, min(inMemory+1, 2*size+4096))
+	if cap(w.buf) < size {
+		w.buf = make([]byte, min(inMemory, 2*size+4096))
 	}
-	buf := w.buf[:size+1]
-	n := 0
-	for n <= size {
+	buf := w.buf[:size]
+	n, err := readFull(fd, buf)
+	if err != nil {
+		return err
+	}
+	id, err := w.pack.putWithin(w.c, typeBlob, buf[:n], w.budget)
+	if errors.Is(err, errOver) {
+		return err
+	}
+	if err != nil {
+		return errStore{err}
+	}
+	j.e.id = id
+	if n != size {
+		return errChanged // shorter than it was
+	}
+	return nil
+}
+
+// readFull reads until buf is full or the file ends.
+func readFull(fd int, buf []byte) (n int, err error) {
+	for n < len(buf) {
 		m, err := unix.Read(fd, buf[n:])
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
-			return err
+			return n, err
 		}
 		if m == 0 {
 			break
 		}
 		n += m
 	}
-	id, err := w.pack.put(w.c, typeBlob, buf[:min(n, size)])
-	if err != nil {
-		return errStore{err}
-	}
-	j.e.id = id
-	if n != size {
-		return errChanged // shorter than it was, or grown
-	}
-	return nil
+	return n, nil
 }
 
-func (w *worker) large(j job, f *os.File, fd int) error {
+// descriptor reads a file from its beginning, without the runtime's poller.
+type descriptor struct {
+	fd  int
+	at  int64
+	err error // of reading, which is not the store's
+}
+
+func (d *descriptor) Read(b []byte) (int, error) {
+	for {
+		n, err := unix.Pread(d.fd, b, d.at)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			d.err = err
+			return 0, err
+		}
+		if n == 0 {
+			return 0, io.EOF
+		}
+		d.at += int64(n)
+		return n, nil
+	}
+}
+
+func (w *worker) large(j job, fd int) error {
 	size := j.e.st.Size
 	h := objectHash(w.pack.size, typeBlob, size)
-	n, err := io.Copy(h, io.LimitReader(f, size))
+	n, err := io.Copy(h, io.LimitReader(&descriptor{fd: fd}, size))
 	if err != nil {
 		return err
 	}
@@ -274,12 +320,12 @@ func (w *worker) large(j job, f *os.File, fd int) error {
 		j.e.id = id
 		return nil
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return err
+	if !w.budget.take(size) {
+		return errOver
 	}
-	if err := w.pack.stream(id, size, f); err != nil {
-		var path *os.PathError
-		if errors.Is(err, errChanged) || errors.As(err, &path) && path.Path == f.Name() {
+	src := &descriptor{fd: fd}
+	if err := w.pack.stream(id, size, src); err != nil {
+		if errors.Is(err, errChanged) || src.err != nil {
 			return err
 		}
 		return errStore{err}

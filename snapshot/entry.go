@@ -104,6 +104,7 @@ type folder struct {
 	tree    objectID
 	names   int    // how many names were on disk, ignored ones too
 	perm    uint32 // mode bits
+	same    bool   // every entry is as the stat cache has it
 	dotGit  bool   // there is a .git in it
 	ignored bool   // only reached because of what is tracked or opted in below it
 }
@@ -120,6 +121,7 @@ func (f *folder) find(name string) *entry {
 // insert adds an entry in its place and returns it. Pointers to other entries
 // of the folder are void after it.
 func (f *folder) insert(e entry) *entry {
+	f.same = false
 	i := sort.Search(len(f.entries), func(i int) bool { return f.entries[i].name >= e.name })
 	f.entries = append(f.entries, entry{})
 	copy(f.entries[i+1:], f.entries[i:])

@@ -28,7 +28,10 @@ func (w *writer) index(ctx context.Context, t *measured, n node) error {
 		n["index"] = object{typeTree, id}
 		return nil
 	}
-	staged, err := userIndex(ctx, t.place)
+	staged, err := t.staged, error(nil)
+	if staged == nil {
+		staged, err = userIndex(ctx, t.place)
+	}
 	if err != nil {
 		if ctx.Err() != nil {
 			return err

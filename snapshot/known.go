@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -123,36 +124,37 @@ func parseTree(line string) (tracked, bool) {
 	return tracked{mode: part[0], oid: part[2], path: path}, true
 }
 
-// known lists the paths of the user's index and HEAD, the index first, by
-// their paths below the workspace's directory.
-func (j *making) known(ctx context.Context) (map[string]tracked, error) {
-	known := map[string]tracked{}
-	p := j.place
+// run lists the paths of the user's index and HEAD, the index first, by their
+// paths below the workspace's directory.
+func (r *indexRead) run(ctx context.Context, p place) error {
+	r.known = map[string]tracked{}
 	if !p.isRepo() {
-		return known, nil
+		return nil
 	}
 	staged, err := userIndex(ctx, p)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, err
+			return err
 		}
-		j.note(".git/index", "can't be read: tracked files that are ignored may be missing")
+		r.note(".git/index", "can't be read: tracked files that are ignored may be missing")
+	} else {
+		r.staged = staged
 	}
 	for _, t := range staged {
 		if rel, ok := strings.CutPrefix(t.path, p.prefix); ok {
 			t.path = rel
-			known[rel] = t
+			r.known[rel] = t
 		}
 	}
 	if p.head == "" {
-		return known, nil
+		return nil
 	}
 	out, err := p.user("").run(ctx, nil, inPrefix(p, "ls-tree", "-r", "-z", "--full-tree", p.head)...)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, err
+			return err
 		}
-		j.note(".git", "the tree of HEAD can't be read: tracked files that are ignored may be missing")
+		r.note(".git", "the tree of HEAD can't be read: tracked files that are ignored may be missing")
 	}
 	for _, line := range fields(out) {
 		t, ok := parseTree(line)
@@ -160,11 +162,15 @@ func (j *making) known(ctx context.Context) (map[string]tracked, error) {
 			continue
 		}
 		t.path = strings.TrimPrefix(t.path, p.prefix)
-		if _, staged := known[t.path]; !staged {
-			known[t.path] = t
+		if _, staged := r.known[t.path]; !staged {
+			r.known[t.path] = t
 		}
 	}
-	return known, nil
+	return nil
+}
+
+func (r *indexRead) note(path, why string) {
+	r.notes = append(r.notes, Skip{Path: path, Why: why})
 }
 
 // inPrefix limits a listing to the workspace's part of the working tree.
@@ -175,17 +181,21 @@ func inPrefix(p place, args ...string) []string {
 	return append(args, "--", strings.TrimSuffix(p.prefix, "/"))
 }
 
-func (j *making) note(path, why string) {
-	j.now.Notes = append(j.now.Notes, Skip{Path: path, Why: why})
-}
-
 // settleKnown finds what of the tracked paths the scan left out: those that
 // are ignored, and those that may be absent without being deleted.
 func (j *making) settleKnown(ctx context.Context) error {
-	known, err := j.known(ctx)
-	if err != nil {
-		return err
+	if j.index == nil { // only a rule changed
+		j.index = &indexRead{done: make(chan struct{})}
+		j.index.err = j.index.run(ctx, j.place)
+		close(j.index.done)
 	}
+	<-j.index.done
+	if j.index.err != nil {
+		return j.index.err
+	}
+	known := j.index.known
+	j.staged, j.now.Notes = j.index.staged, j.index.notes
+	defer func() { sort.Strings(j.now.Forced) }()
 	var paths, asked []string
 	for name, t := range known {
 		if t.mode == "160000" || t.sparse && t.stage == "0" {
@@ -205,7 +215,7 @@ func (j *making) settleKnown(ctx context.Context) error {
 	if len(asked) == 0 {
 		return nil
 	}
-	ignored, err := j.ignorer.ask(ctx, asked)
+	ignored, err := j.ask(ctx, asked)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,6 +21,7 @@ import (
 type measurer struct {
 	store   git
 	area    string // folder for the stat caches
+	caches  *caches
 	state   string
 	size    int // of an object id in the store
 	pack    *packer
@@ -27,6 +30,8 @@ type measurer struct {
 	// saves are done once the pack is in the store: a stat cache must not
 	// vouch for objects that aren't.
 	saves []func() error
+	// shallow are commits whose parents the store lacks, of what was linked.
+	shallow []string
 }
 
 // measured is one directory as a tree.
@@ -34,8 +39,9 @@ type measured struct {
 	place  place
 	tree   string
 	scan   *scan
-	known  string // identifies the user's index; "" where it may change unseen
-	keptAt string // file that says what became of it in the last snapshot
+	staged []tracked // the user's index, nil where it wasn't read
+	known  string    // identifies the user's index; "" where it may change unseen
+	keptAt string    // file that says what became of it in the last snapshot
 	nested []*measured
 	opted  *folder // files kept although ignored, nil without any
 
@@ -48,29 +54,39 @@ type measured struct {
 // making is the making of one tree.
 type making struct {
 	*measurer
-	place    place
-	rules    []byte
-	ignorer  *ignorer
-	statPath string
-	old, now *cache
-	scan     *scan
-	heads    map[string]objectID
-	skipped  []omission
+	place place
+	rules []byte
+	// readRules fills rules and ignorer, once.
+	readRules func() error
+	ignorer   ignorer
+	statPath  string
+	old, now  *cache
+	scan      *scan
+	heads     map[string]objectID
+	skipped   []omission
+	index     *indexRead // under way where the user's index or HEAD changed
+	staged    []tracked  // what it gave; nil where the cache served
+}
+
+// indexRead is the reading of what the user's repository knows, beside the scan.
+type indexRead struct {
+	done   chan struct{}
+	known  map[string]tracked
+	staged []tracked
+	notes  []Skip
+	err    error
 }
 
 // measure makes the tree of p's directory, and those of the repositories in it.
 func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
-	rules := p.excludeRules(ctx)
 	base := filepath.Join(m.area, hashID(p.top+"\x00"+p.prefix))
-	excludes := base + ".exclude"
-	if old, err := os.ReadFile(excludes); err != nil || string(old) != string(rules) {
-		if err := replaceFile(excludes, rules); err != nil {
-			return nil, fmt.Errorf("ignore rules: %w", err)
-		}
-	}
-	g := git{dir: m.store.dir, work: p.top, index: base + ".none", cwd: p.top, excludes: excludes}
-	j := &making{measurer: m, place: p, rules: rules, statPath: base + ".stat", ignorer: &ignorer{g: g}}
-	defer j.ignorer.close()
+	j := &making{measurer: m, place: p, statPath: base + ".stat"}
+	// Reading the person's configuration takes as long as half a scan: it
+	// goes on beside it.
+	j.readRules = sync.OnceValue(func() error { return j.loadRules(ctx, base) })
+	rules := make(chan struct{})
+	go func() { defer close(rules); _ = j.readRules() }()
+	defer func() { <-rules; j.ignorer.close() }()
 	root, err := unix.Open(p.dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("directory %q: %w", p.dir, err)
@@ -91,13 +107,37 @@ func (m *measurer) measure(ctx context.Context, p place) (*measured, error) {
 	return nil, err
 }
 
+// loadRules gathers the rules that are in no .gitignore, for git to go by.
+func (j *making) loadRules(ctx context.Context, base string) error {
+	j.rules = j.place.excludeRules(ctx)
+	excludes := base + ".exclude"
+	if old, err := os.ReadFile(excludes); err != nil || string(old) != string(j.rules) {
+		if err := replaceFile(excludes, j.rules); err != nil {
+			return fmt.Errorf("ignore rules: %w", err)
+		}
+	}
+	j.ignorer.g = git{dir: j.store.dir, work: j.place.top, index: base + ".none", cwd: j.place.top, excludes: excludes}
+	return nil
+}
+
+// ask is the ignorer's, once the rules are there.
+func (j *making) ask(ctx context.Context, paths []string) ([]bool, error) {
+	if err := j.readRules(); err != nil {
+		return nil, err
+	}
+	return j.ignorer.ask(ctx, paths)
+}
+
 func (j *making) try(ctx context.Context, root int) (*measured, error) {
 	j.skipped = nil
-	j.old = loadCache(j.statPath, j.size)
+	j.old = j.caches.load(j.statPath, j.size)
 	if j.old != nil && j.old.Generation != generation(j.store.dir) {
 		j.old = nil
 	}
 	j.now = &cache{Start: time.Now().UnixNano(), Generation: generation(j.store.dir)}
+	j.now.Known = j.knownKey()
+	j.startIndex(ctx)
+	defer j.endIndex()
 	if err := j.walk(ctx, root); err != nil {
 		return nil, err
 	}
@@ -112,7 +152,11 @@ func (j *making) try(ctx context.Context, root int) (*measured, error) {
 	if err := j.addAbsent(ctx); err != nil {
 		return nil, err
 	}
+	if j.old != nil && (len(j.old.Absent)+len(j.now.Absent) > 0 || !slices.Equal(j.old.Forced, j.now.Forced)) {
+		j.scan.top.each(func(f *folder) { f.same = false })
+	}
 	jobs := j.jobs()
+	j.adopt(ctx, jobs)
 	r := &reader{ctx: ctx, root: root, pack: j.pack, budget: j.budget}
 	if err := r.readAll(jobs); err != nil {
 		return nil, err
@@ -127,7 +171,7 @@ func (j *making) try(ctx context.Context, root int) (*measured, error) {
 	// rules may be relied on by now.
 	if len(jobs) > 0 || j.old == nil || j.old.Rules != j.now.Rules || j.old.Known != j.now.Known || !sameTree(j.old, j.now) {
 		now := j.now
-		j.saves = append(j.saves, func() error { return now.save(j.statPath, j.size) })
+		j.saves = append(j.saves, func() error { return j.caches.save(j.statPath, now, j.size) })
 	}
 	return j.result(nested), nil
 }
@@ -141,8 +185,11 @@ func sameTree(a, b *cache) bool {
 func (j *making) walk(ctx context.Context, root int) error {
 	trusted := j.old != nil && j.old.Rules != ""
 	for {
-		j.scan = &scan{place: j.place, state: j.state, include: j.include, root: root, old: j.old, trusted: trusted, ask: j.ignorer.ask}
+		j.scan = &scan{place: j.place, state: j.state, include: j.include, root: root, old: j.old, trusted: trusted, ask: j.ask}
 		if err := j.scan.run(ctx); err != nil {
+			return err
+		}
+		if err := j.readRules(); err != nil {
 			return err
 		}
 		j.now.Rules = j.rulesKey()
@@ -177,12 +224,32 @@ func (j *making) rulesKey() string {
 // settle finds the tracked paths that the scan doesn't show, anew where the
 // user's index, HEAD or a rule changed.
 func (j *making) settle(ctx context.Context) error {
-	j.now.Known = j.knownKey()
-	if j.old != nil && j.now.Known != "" && j.old.Known == j.now.Known && j.now.Rules != "" && j.old.Rules == j.now.Rules {
+	if j.index == nil && j.now.Rules != "" && j.old.Rules == j.now.Rules {
 		j.now.Forced, j.now.Absent, j.now.Notes = j.old.Forced, j.old.Absent, j.old.Notes
 		return nil
 	}
 	return j.settleKnown(ctx)
+}
+
+// startIndex begins to read what is tracked, where it changed since the cache.
+func (j *making) startIndex(ctx context.Context) {
+	j.index, j.staged = nil, nil
+	if j.old != nil && j.now.Known != "" && j.old.Known == j.now.Known {
+		return
+	}
+	read := &indexRead{done: make(chan struct{})}
+	j.index = read
+	go func() {
+		defer close(read.done)
+		read.err = read.run(ctx, j.place)
+	}()
+}
+
+// endIndex waits for the reading: nothing of it outlives the try.
+func (j *making) endIndex() {
+	if j.index != nil {
+		<-j.index.done
+	}
 }
 
 func (j *making) knownKey() string {
@@ -206,6 +273,9 @@ func (j *making) jobs() []job {
 	j.scan.top.each(func(f *folder) {
 		for i := range f.entries {
 			e := &f.entries[i]
+			if e.known && !e.ignored {
+				continue
+			}
 			path := joinPath(f.path, e.name)
 			if e.ignored && !e.forced && len(j.include) > 0 && (e.kind == kindFile || e.kind == kindLink) {
 				e.opted = included(j.include, path)
@@ -245,7 +315,7 @@ func (m *measurer) keep() (int64, error) {
 // result sums up what was made.
 func (j *making) result(nested []*measured) *measured {
 	out := &measured{place: j.place, tree: j.scan.top.tree.text(j.size), scan: j.scan, nested: nested,
-		known: j.now.Known, keptAt: strings.TrimSuffix(j.statPath, ".stat") + ".index"}
+		staged: j.staged, known: j.now.Known, keptAt: strings.TrimSuffix(j.statPath, ".stat") + ".index"}
 	j.scan.top.each(func(f *folder) {
 		for i := range f.entries {
 			e := &f.entries[i]
@@ -347,7 +417,7 @@ func (j *making) nestedTrees(ctx context.Context) ([]*measured, error) {
 		inner := *j.measurer
 		inner.include = nil // globs are of the workspace's own files
 		t, err := inner.measure(ctx, p)
-		j.saves = inner.saves
+		j.saves, j.shallow = inner.saves, inner.shallow
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

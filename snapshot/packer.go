@@ -101,6 +101,13 @@ func (p *packer) holds(id objectID) (bool, error) {
 	return p.held.has(id), nil
 }
 
+// forget makes the packer look anew at what the store holds.
+func (p *packer) forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = nil
+}
+
 // compressor deflates objects, one at a time.
 type compressor struct {
 	z   *zlib.Writer
@@ -128,12 +135,21 @@ func (c *compressor) deflate(data []byte) ([]byte, error) {
 
 // put adds an object where the store lacks it, and returns its id.
 func (p *packer) put(c *compressor, typ int, data []byte) (objectID, error) {
+	return p.putWithin(c, typ, data, nil)
+}
+
+// putWithin is put within a budget, which may be nil: errOver where the object
+// is new and there is no room for it.
+func (p *packer) putWithin(c *compressor, typ int, data []byte, b *budget) (objectID, error) {
 	h := objectHash(p.size, typ, int64(len(data)))
 	h.Write(data)
 	id := sumID(h)
 	held, err := p.has(id)
 	if err != nil || held {
 		return id, err
+	}
+	if b != nil && !b.take(int64(len(data))) {
+		return id, errOver
 	}
 	body, err := c.deflate(data)
 	if err != nil {

@@ -108,7 +108,7 @@ func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 func TestEverySnapshotRestoresExactly(t *testing.T) {
 	// A world takes a second; -rapid.checks asks for more of them.
 	if f := flag.Lookup("rapid.checks"); f != nil && f.Value.String() == f.DefValue {
-		if err := f.Value.Set("8"); err != nil {
+		if err := f.Value.Set("3"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 // packsBeforeFold is how many packs a repository may have before they are
 // folded into fewer.
-const packsBeforeFold = 50
+var packsBeforeFold = 50
 
 // PruneReport says what a pruning did.
 type PruneReport struct {

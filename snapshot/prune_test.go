@@ -137,6 +137,9 @@ func TestPruneKnowsThatCachesLie(t *testing.T) {
 func TestFoldManyPacks(t *testing.T) {
 	f := newFixture(t)
 	f.repo()
+	usual := packsBeforeFold
+	packsBeforeFold = 10
+	defer func() { packsBeforeFold = usual }()
 	for i := range packsBeforeFold + 5 {
 		f.write("a.txt", fmt.Sprint(i))
 		f.capture()
@@ -145,7 +148,7 @@ func TestFoldManyPacks(t *testing.T) {
 	_, err := f.s.Prune(context.Background(), nil, nil)
 	f.must(err)
 	_, packs, err := countObjects(f.s.RepoPath(snap.Repo))
-	if err != nil || packs > 10 {
+	if err != nil || packs > 5 {
 		t.Fatal(packs, err)
 	}
 	f.same(f.restore(snap))

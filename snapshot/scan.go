@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,10 +59,12 @@ func workers() int { return min(2*runtime.GOMAXPROCS(0), 16) }
 
 // parallel calls fn for 0 to n-1 on several goroutines, which have all ended
 // when it returns. make gives each goroutine its own fn.
-func parallel(n int, make func() func(i int)) {
+func parallel(n int, make func() func(i int)) { parallelBy(workers(), n, make) }
+
+func parallelBy(goroutines, n int, make func() func(i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
-	for range min(workers(), n) {
+	for range min(goroutines, n) {
 		group.Go(func() {
 			fn := make()
 			for {
@@ -168,6 +169,7 @@ func (s *scan) read(f *folder, buf []byte) error {
 	}
 	f.perm = st.Mode & 0o7777
 	old := s.old.folder(f.path)
+	f.same = old != nil && s.trusted
 	for {
 		n, err := unix.Getdents(fd, buf)
 		if errors.Is(err, unix.EINTR) {
@@ -183,7 +185,8 @@ func (s *scan) read(f *folder, buf []byte) error {
 			return err
 		}
 	}
-	sort.Slice(f.entries, func(a, b int) bool { return f.entries[a].name < f.entries[b].name })
+	slices.SortFunc(f.entries, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	f.same = f.same && len(f.entries) == len(old.entries)
 	return nil
 }
 
@@ -258,6 +261,9 @@ func (s *scan) name(f *folder, fd int, old *folder, raw []byte) {
 	}
 	if then != nil && then.kind == e.kind && then.st == e.st && !then.id.zero() && !then.absent && e.st.before(s.old.Start) {
 		e.id, e.known = then.id, true
+	}
+	if then == nil || then.kind != e.kind || !e.known && e.kind != kindFolder && (!e.ignored || !then.id.zero()) {
+		f.same = false
 	}
 	f.entries = append(f.entries, e)
 }

@@ -28,8 +28,9 @@ type Store struct {
 	root  string
 	state string // the folder above root, which no workspace may be or hold
 
-	mu    sync.Mutex
-	locks map[string]chan struct{}
+	caches caches
+	mu     sync.Mutex
+	locks  map[string]chan struct{}
 }
 
 // Open makes the store's folder where it is missing. root is an absolute path;

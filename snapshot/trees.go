@@ -44,14 +44,26 @@ type trees struct {
 // write gives a folder its tree's id; zero where nothing of it is in the tree,
 // as git has no empty folders.
 func (t *trees) write(f *folder) error {
+	old := t.old.folder(f.path)
+	same := f.same && old != nil
+	for i := range f.entries {
+		d := f.entries[i].folder
+		if d == nil {
+			continue
+		}
+		if err := t.write(d); err != nil {
+			return err
+		}
+		then := t.old.folder(d.path)
+		same = same && then != nil && then.tree == d.tree
+	}
+	if same {
+		f.tree = old.tree
+		return nil
+	}
 	list := make([]treeEntry, 0, len(f.entries))
 	for i := range f.entries {
 		e := &f.entries[i]
-		if e.folder != nil {
-			if err := t.write(e.folder); err != nil {
-				return err
-			}
-		}
 		if line, ok := t.line(f, e); ok {
 			list = append(list, line)
 		}
@@ -64,7 +76,7 @@ func (t *trees) write(f *folder) error {
 	h := objectHash(t.pack.size, typeTree, int64(len(data)))
 	h.Write(data)
 	f.tree = sumID(h)
-	if old := t.old.folder(f.path); old != nil && old.tree == f.tree {
+	if old != nil && old.tree == f.tree {
 		return nil
 	}
 	_, err := t.pack.put(t.c, typeTree, data)
