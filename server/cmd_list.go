@@ -26,6 +26,7 @@ func (c *call) lsCommand() *cobra.Command {
 		if needs {
 			list = needing(list)
 		}
+		needsFirst(list)
 		if c.json {
 			return c.print(list)
 		}
@@ -34,11 +35,32 @@ func (c *call) lsCommand() *cobra.Command {
 	return cmd
 }
 
-// needing keeps what waits for the person, the longest first.
+// needing keeps what waits for the person, the longest first; a turn that is done holds nobody up and comes last.
 func needing(list []summary) []summary {
 	list = slices.DeleteFunc(list, func(w summary) bool { return w.Attention == nil })
-	slices.SortStableFunc(list, func(a, b summary) int { return a.Attention.Since.Compare(b.Attention.Since) })
+	needsFirst(list)
 	return list
+}
+
+// needsFirst sorts what waits for the person to the top.
+func needsFirst(list []summary) {
+	slices.SortStableFunc(list, func(a, b summary) int {
+		if ra, rb := urgency(a.Attention), urgency(b.Attention); ra != rb || ra == 2 {
+			return ra - rb
+		}
+		return a.Attention.Since.Compare(b.Attention.Since)
+	})
+}
+
+// urgency is 0 for what can't go on without the person, 1 for a turn that is done, 2 for the rest.
+func urgency(a *attention) int {
+	switch {
+	case a == nil:
+		return 2
+	case a.Why == whyTurnDone:
+		return 1
+	}
+	return 0
 }
 
 func (c *call) table(list []summary) error {

@@ -120,7 +120,7 @@ func (c *call) tree() *cobra.Command {
 	root.SetErr(c.errOut)
 	root.AddCommand(c.newCommand(), c.setCommand(), c.rmCommand())
 	root.AddCommand(c.lsCommand(), c.showCommand(), c.eventsCommand())
-	root.AddCommand(c.attachCommand(), c.relayCommand(), c.nextCommand(), c.startCommand(), c.stopCommand(), c.peekCommand(), c.logCommand())
+	root.AddCommand(c.attachCommand(), c.relayCommand(), c.nextCommand(), c.startCommand(), c.stopCommand(), c.peekCommand(), c.sendCommand(), c.waitCommand(), c.logCommand())
 	root.AddCommand(c.snapshotCommand(), c.snapshotsCommand(), c.diffCommand(), c.catCommand(), c.restoreCommand())
 	root.AddCommand(c.usageCommand(), c.pruneCommand(), c.exportCommand())
 	root.AddCommand(c.handoffCommand(), c.briefCommand(), c.versionCommand())

@@ -31,10 +31,14 @@ type space struct {
 	session *workspace.Session // the newest, or nil
 	typists int                // attachments that may type
 	viewers int
-	running *verification // at most one
-	last    time.Time     // the last output that an interval snapshot has seen
-	taken   time.Time     // when the last interval snapshot was looked for
-	failed  *failure      // since when no snapshot can be taken, nil if one can
+	status  *workspace.Status // what the live session's host said last
+	hook    *hookReport       // what the session's agent said last
+	hooked  string            // the session that hook is of
+	told    doing             // what events were last made of
+	running *verification     // at most one
+	last    time.Time         // the last output that an interval snapshot has seen
+	taken   time.Time         // when the last interval snapshot was looked for
+	failed  *failure          // since when no snapshot can be taken, nil if one can
 }
 
 func (sp *space) live() *workspace.Session {
@@ -169,7 +173,7 @@ func endFields(sess *workspace.Session) map[string]any {
 
 // watch waits for a session's end, and then keeps what it left behind.
 func (s *Server) watch(ctx context.Context, sp *space, sess *workspace.Session) {
-	ended := s.waitEnd(ctx, sess)
+	ended := s.waitEnd(ctx, sp, sess)
 	if ended == nil {
 		return // the server goes; the session stays
 	}
@@ -188,14 +192,12 @@ func (s *Server) watch(ctx context.Context, sp *space, sess *workspace.Session) 
 }
 
 // waitEnd holds a connection to the host, which ends when the host does; then the session folder tells how.
-func (s *Server) waitEnd(ctx context.Context, sess *workspace.Session) *workspace.Session {
+func (s *Server) waitEnd(ctx context.Context, sp *space, sess *workspace.Session) *workspace.Session {
 	for ctx.Err() == nil {
 		conn, closer, err := workspace.Dial(ctx, sess.Dir)
 		if err == nil {
 			stop := context.AfterFunc(ctx, func() { closer.Close() })
-			for err == nil {
-				_, err = conn.Read()
-			}
+			s.hear(sp, sess, conn)
 			stop()
 			closer.Close()
 		}

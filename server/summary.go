@@ -107,7 +107,7 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 		w.Checks = append(w.Checks, c.Cmd)
 	}
 	if sess := s.space(d.Name).newest(); sess != nil {
-		w.Session = s.summarizeSession(ctx, sess)
+		w.Session, w.Attention = s.summarizeSession(ctx, sess)
 		if sess.State == workspace.Live {
 			w.State = "running"
 		}
@@ -164,28 +164,27 @@ func (s *Server) summarizeHandoff(name string, snap *snapshot.Snapshot) (*handof
 	return out, nil
 }
 
-func (s *Server) summarizeSession(ctx context.Context, sess *workspace.Session) *sessionSummary {
+func (s *Server) summarizeSession(ctx context.Context, sess *workspace.Session) (*sessionSummary, *attention) {
 	out := &sessionSummary{ID: sess.ID, State: string(sess.State), Pid: sess.Pid, Started: sess.Started, Ended: sess.Ended, Activity: "idle", Source: "process", Repair: sess.Repair}
 	if sess.Exit != nil {
 		out.Exit, out.Signal = &sess.Exit.Code, sess.Exit.Signal
 	}
 	if sess.State != workspace.Live {
-		return out
+		return out, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	st, err := sess.Status(ctx)
 	if err != nil {
-		return out // a host that does not answer in time shows as idle, not as gone
+		return out, nil // a host that does not answer in time shows as idle, not as gone
 	}
-	out.Attached, out.Source = st.Attached, "screen"
-	switch {
-	case st.Bell:
-		out.Activity, out.Source = "waiting", "bell"
-	case time.Since(st.LastOutput) < workingFor:
-		out.Activity = "working"
-	}
-	return out
+	sp := s.space(sess.Workspace)
+	s.see(sp, sess, st)
+	sp.mu.Lock()
+	now := judge(st, sp.hookOf(sess), shellArgv(sess.Argv), time.Now())
+	sp.mu.Unlock()
+	out.Attached, out.Activity, out.Source = st.Attached, now.activity, now.source
+	return out, now.attention()
 }
 
 // some makes an absent list an empty one, which JSON shows as [].

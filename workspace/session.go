@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -70,6 +71,21 @@ type Status struct {
 	Alternate  bool      `json:"alternate"`
 	Bell       bool      `json:"bell"`
 	Version    int       `json:"version"`
+	// What an older host doesn't tell is left at zero.
+	Notice     *Notice   `json:"notice"`     // what the program last called for a person with, until answered
+	Mark       string    `json:"mark"`       // OSC 133: prompt, command, or "" where the shell marks nothing
+	Progress   bool      `json:"progress"`   // OSC 9;4: a progress bar is shown
+	Printing   bool      `json:"printing"`   // it printed within the last three seconds, and may still do so
+	LastInput  time.Time `json:"last_input"` // when a person last typed; zero if never
+	Foreground int       `json:"foreground"` // the terminal's foreground process group, 0 if unknown
+	Line       string    `json:"line"`       // the row that the cursor is in
+}
+
+// Notice is a bell or a notification (OSC 9, OSC 777) that nobody has answered yet.
+type Notice struct {
+	Kind string    `json:"kind"` // bell or osc
+	Text string    `json:"text"`
+	At   time.Time `json:"at"`
 }
 
 // bootstrap is session.json, which whoever starts a host writes before; workspace/host/FORMAT.md describes it.
@@ -254,15 +270,40 @@ func (s *Session) View(ctx context.Context) ([]byte, error) {
 	return out, err
 }
 
-// Send types into the session.
-func (s *Session) Send(ctx context.Context, p []byte) error {
+// Send types into the session, and returns once the host has all of it in its queue. Pieces are typed as a person's
+// separate strokes are, with pause between them: a program that takes a burst for a paste would take the Enter at its
+// end for a part of the text.
+func (s *Session) Send(ctx context.Context, pause time.Duration, pieces ...[]byte) error {
 	conn, closer, err := Dial(ctx, s.Dir)
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
-	if err := conn.Write(wire.Input{Offset: wire.NoOffset, Data: p}); err != nil {
-		return fmt.Errorf("type into the session: %w", err)
+	stop := context.AfterFunc(ctx, func() { closer.Close() })
+	defer stop()
+	for i, p := range pieces {
+		if i > 0 {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(pause):
+			}
+		}
+		for chunk := range slices.Chunk(p, wire.MaxData) {
+			if err := conn.Write(wire.Input{Offset: wire.NoOffset, Data: chunk}); err != nil {
+				return fmt.Errorf("type into the session: %w", err)
+			}
+		}
+		if err := conn.Write(wire.Ping{N: uint64(i)}); err != nil {
+			return fmt.Errorf("type into the session: %w", err)
+		}
+		for pong := false; !pong; { // frames are handled in order: the answer says that the input was taken
+			f, err := conn.Read()
+			if err != nil {
+				return fmt.Errorf("type into the session: %w", errors.Join(err, ctx.Err()))
+			}
+			_, pong = f.(wire.Pong)
+		}
 	}
 	return nil
 }

@@ -20,6 +20,8 @@ var remoteSpecs = []remoteSpec{
 	{"start", "start NAME", "Verify, then start a session", groupWork},
 	{"stop", "stop NAME [--signal S]", "End the session", groupWork},
 	{"peek", "peek NAME", "Print the session's current screen", groupWork},
+	{"send", "send NAME [--enter] TEXT", "Type into the session", groupWork},
+	{"wait", "wait NAME --for idle|exit|waiting|text=RE [--timeout D]", "Block until the session gets there", groupWork},
 	{"log", "log NAME [flags]", "Print what the session has printed", groupWork},
 	{"events", "events [NAME] [--follow]", "Print what happened", groupWork},
 	{"snapshot", "snapshot NAME [-m T]", "Take a snapshot now", groupKeep},

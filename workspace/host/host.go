@@ -62,6 +62,8 @@ type host struct {
 	viewers    map[*viewer]struct{}
 	peers      map[string]*peer // clients that number their input, by their names
 	modes      wire.Tty
+	watchers   map[chan struct{}]struct{} // told of each change of the status
+	act        activity
 	exited     *wire.Exited
 	ended      chan struct{} // closed once exited is set
 
@@ -74,7 +76,7 @@ type host struct {
 // exit record says so.
 func Run(ctx context.Context, dir string, l net.Listener) error {
 	debug.SetGCPercent(40) // a small heap that idles: memory is worth more here than time
-	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, ended: make(chan struct{}), in: make(chan typed, inputQueue), peers: map[string]*peer{}, last: time.Now()}
+	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, watchers: map[chan struct{}]struct{}{}, ended: make(chan struct{}), in: make(chan typed, inputQueue), peers: map[string]*peer{}, last: time.Now()}
 	if err := h.open(); err != nil {
 		l.Close()
 		return err
@@ -234,6 +236,7 @@ func (h *host) output(p []byte) {
 	h.last = time.Now()
 	_, _ = h.screen.Write(p) // it never fails
 	h.bell = h.screen.Bell() || h.bell
+	h.noticed(p)
 	replies := h.screen.Replies()
 	if h.typists() > 0 {
 		replies = nil // the client's own terminal answers

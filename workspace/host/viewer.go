@@ -22,6 +22,7 @@ type viewer struct {
 	conn     net.Conn
 	w        *wire.Conn
 	readOnly bool
+	watching bool   // it asked for the status, and is told of changes
 	at       uint64 // the next offset to send
 	notices  chan wire.Notice
 	left     chan struct{} // closed when the client is gone
@@ -147,8 +148,8 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		if v.readOnly {
 			return nil
 		}
+		h.answeredByInput() // whoever types has seen what was asked
 		h.mu.Lock()
-		h.bell = false // whoever types has seen it
 		if v.peer != nil && bytes.IndexByte(f.Data, interrupt) >= 0 {
 			v.flow.attempt = time.Now()
 			v.poke()
@@ -186,6 +187,10 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		default: // one at a time
 		}
 	case wire.StatusRequest:
+		if !v.watching {
+			v.watching = true
+			v.watch()
+		}
 		return v.answer(h.status(), func(b []byte) wire.Frame { return wire.Status{JSON: b} })
 	case wire.PeekRequest:
 		h.mu.Lock()
@@ -212,6 +217,11 @@ func (h *host) status() map[string]any {
 	defer h.mu.Unlock()
 	start, end := h.jnl.Bounds()
 	view := h.screen.View()
+	line := ""
+	if view.Cursor.Row >= 0 && view.Cursor.Row < len(view.Rows) {
+		line = view.Rows[view.Cursor.Row]
+	}
 	return map[string]any{"id": h.b.ID, "pid": h.cmd.Process.Pid, "host_pid": os.Getpid(), "cols": h.cols, "rows": h.rows, "attached": len(h.viewers), "typists": h.typists(),
-		"start": start, "end": end, "last_output": h.last, "title": view.Title, "alternate": view.Alternate, "bell": h.bell, "version": wire.Version}
+		"start": start, "end": end, "last_output": h.last, "title": view.Title, "alternate": view.Alternate, "bell": h.bell,
+		"notice": h.act.notice, "mark": h.act.mark, "progress": h.act.progress, "printing": h.act.quiet != nil, "last_input": h.act.lastInput, "foreground": h.foreground(), "line": line, "version": wire.Version}
 }
