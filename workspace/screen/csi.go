@@ -275,8 +275,10 @@ func (s *Screen) eraseLine(n int) {
 	c := s.eraseCell()
 	switch {
 	case n == 2, n == 0 && s.x == 0, n == 1 && s.x >= s.cols-1:
-		if s.grid.rows[s.y].touched || c != (cell{}) {
+		if r := s.grid.rows[s.y]; r.touched || c != (cell{}) {
+			marks := r.marks // a prompt that is repainted is one still
 			s.grid.eraseRows(s.y, 1, c)
+			r.marks = marks
 		}
 	case n == 0:
 		s.grid.erase(s.y, s.x, s.cols-s.x, c)

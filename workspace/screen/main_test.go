@@ -15,5 +15,6 @@ func TestMain(m *testing.M) {
 	if !given {
 		_ = flag.Set("rapid.checks", "15")
 	}
+	panicked = func(r any) { panic(r) }
 	goleak.VerifyTestMain(m)
 }

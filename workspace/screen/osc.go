@@ -100,7 +100,11 @@ func (s *Screen) promptMark(rest []byte) {
 	if len(rest) == 0 {
 		return
 	}
-	r := s.grid.rows[s.y]
+	y := s.y
+	for y > 0 && s.grid.rows[y-1].wrapped {
+		y-- // a mark is one of the whole line
+	}
+	r := s.grid.rows[y]
 	switch rest[0] {
 	case 'A':
 		r.marks |= markPrompt

@@ -101,6 +101,9 @@ func (p *painter) begin(l *lineReader) {
 			p.b = append(p.b, ' ', '\r')
 		}
 	}
+	if p.started && p.wrapped {
+		return
+	}
 	p.started = true
 	for _, m := range [...]struct {
 		m    mark
@@ -124,17 +127,27 @@ func (l *lineReader) startsWide() bool {
 
 // chars paints a line's characters as far as limit, and says how many cells that were.
 func (p *painter) chars(l *lineReader, limit int) int {
-	x := 0
+	x, blank := 0, false
 	for {
 		c, ok := l.next()
 		if !ok || x+c.cells() > limit {
 			p.runs = l.runs[:0]
 			return x
 		}
-		p.pen(l.run.style, l.run.link)
 		switch {
+		case len(c.text) == 0 && blank:
+			p.halfAfterBlank()
+			x++
+			continue
 		case len(c.text) == 0:
+			p.pen(l.run.style, l.run.link)
 			p.half(x, limit)
+			x++
+			continue
+		}
+		p.pen(l.run.style, l.run.link)
+		blank = string(c.text) == " " && p.style == p.style.erased() && p.link == (link{})
+		switch {
 		case c.cut && x+2 <= limit:
 			p.b = append(append(p.b, c.text...), "\b\x1b[X"...)
 		default:
@@ -153,6 +166,9 @@ func (p *painter) half(x, limit int) {
 	}
 	p.b = append(p.b, "\u3000\x1b[2D\x1b[P\x1b[C"...)
 }
+
+// halfAfterBlank does the same where the first half was erased, and the pen is as it erased.
+func (p *painter) halfAfterBlank() { p.b = append(p.b, "\b\u3000\x1b[2D\x1b[X\x1b[2C"...) }
 
 // clipped paints a line from where the cursor is, no further than the margin, and puts the pen at rest.
 func (p *painter) clipped(line []byte) {

@@ -62,10 +62,16 @@ type sequence struct {
 	utfLen int // bytes of a character begun
 }
 
+// panicked is told of panics by tests, which would miss them else.
+var panicked func(any)
+
 // Write takes in output. It never fails: what makes no sense leaves the screen as it was.
 func (s *Screen) Write(p []byte) (n int, err error) {
 	defer func() {
-		if recover() != nil { // a program's bytes must never end the host
+		if r := recover(); r != nil { // a program's bytes must never end the host
+			if panicked != nil {
+				panicked(r)
+			}
 			s.seq = sequence{}
 		}
 	}()
@@ -219,7 +225,7 @@ func (s *Screen) step(b byte) {
 	if b == 0x1b {
 		q.open = q.open[:0]
 	}
-	if len(q.open) <= maxOpen {
+	if len(q.open) <= maxOpen && action != parser.ExecuteAction { // what was executed is done
 		q.open = append(q.open, b)
 	}
 	before := q.state

@@ -150,14 +150,14 @@ func (s *Screen) write(w int, c cell) {
 // combine adds a mark to the character before the cursor, wherever the cursor came from.
 func (s *Screen) combine(r rune) {
 	row := s.grid.rows[s.y]
-	row.open(s.cols)
 	x := s.x - 1
-	for x >= 0 && row.cells[x].text&padding != 0 {
+	for x >= 0 && row.at(x).text&padding != 0 {
 		x--
 	}
 	if x < 0 {
 		return
 	}
+	row.open(s.cols)
 	c := row.cells[x]
 	text := utf8.AppendRune(s.appendText(make([]byte, 0, maxCluster), c), r)
 	if len(text) > maxCluster {

@@ -54,11 +54,13 @@ func (s *Screen) appendScreens(b []byte, history int) []byte {
 	}
 	b = p.appendPrimary(b, history)
 	b = s.kitty[0].append(b)
+	by := s.before.by
 	if s.before.valid {
+		by = 1049 // which saves the cursor, and it may be asked for
 		b = appendMove(b, min(p.before.x, s.cols-1), p.before.y)
 	}
 	b = s.before.pen.appendSGR(b)
-	b = fmt.Appendf(b, "\x1b[?%dh\x1b[m\x1b[H\x1b[2J", s.before.by)
+	b = fmt.Appendf(b, "\x1b[?%dh\x1b[m\x1b[H\x1b[2J", by)
 	b = s.appendRows(b, s.alternate, s.lastRow(s.alternate))
 	return s.kitty[1].append(b)
 }
@@ -79,11 +81,16 @@ func (s *Screen) appendPrimary(b []byte, history int) []byte {
 // lastRow is one past the last row that has something to draw.
 func (s *Screen) lastRow(g *grid) int {
 	for y := len(g.rows); y > 0; y-- {
-		if g.rows[y-1].touched || g.rows[y-1].marks != 0 {
+		if !g.rows[y-1].blank() {
 			return y
 		}
 	}
 	return 0
+}
+
+// blank says whether the row shows nothing.
+func (r *row) blank() bool {
+	return r.used == 0 && r.marks == 0 && !slices.ContainsFunc(r.cells, func(c cell) bool { return c != cell{} })
 }
 
 // appendRows draws n rows from the cursor on.
@@ -229,20 +236,49 @@ func (s *Screen) appendCursor(b []byte) []byte {
 	}
 	x := s.characterStart(y)
 	c := s.grid.rows[y].at(x)
-	b = s.appendAgain(s.appendAt(b, x, y), c)
-	b = append(b, step...)
-	if s.styles.at(c.style) == s.pen && c.link == s.link && s.link == 0 && s.charsets == (charsets{}) {
-		return b // anything more would make the terminal forget what REP repeats
+	switch {
+	case s.printsAs(c):
+		// The pen comes first: anything after the character makes the terminal forget what REP repeats.
+		b = s.appendPen(s.appendAt(b, x, y))
+		return append(s.appendText(b, c), step...)
+	case pending:
+		b = s.appendAgain(s.appendAt(b, x, y), c)
+		return s.appendPen(append(b, step...))
 	}
-	return s.appendPen(b)
+	return s.appendPen(s.appendAt(b, s.x, s.y))
 }
 
-// appendAt is CUP for this screen, which may be in origin mode.
-func (s *Screen) appendAt(b []byte, x, y int) []byte {
-	if s.modes.origin {
-		y = max(0, y-s.top)
+// printsAs says whether printing the cell's character with pen and character set as they are makes this cell.
+func (s *Screen) printsAs(c cell) bool {
+	if c.text&padding != 0 || c.link != s.link {
+		return false
 	}
-	return appendMove(b, x, y)
+	if c.text < 0x7f {
+		return c.text != 0 && c.style == s.brush.style
+	}
+	return c.style == s.penStyle
+}
+
+// appendAt moves the cursor while origin mode is as the screen's.
+func (s *Screen) appendAt(b []byte, x, y int) []byte { return s.appendFrom(b, x, y, s.modes.origin) }
+
+// appendFrom moves the cursor with origin mode on or off. On, a place above the scroll region is reached from where
+// setting the region leaves the cursor.
+func (s *Screen) appendFrom(b []byte, x, y int, origin bool) []byte {
+	switch {
+	case !origin:
+		return appendMove(b, x, y)
+	case y >= s.top:
+		return appendMove(b, x, y-s.top)
+	}
+	b = s.appendRegion(b)
+	if y > 0 {
+		b = fmt.Appendf(b, "\x1b[%dB", y)
+	}
+	if x > 0 {
+		b = fmt.Appendf(b, "\x1b[%dC", x)
+	}
+	return b
 }
 
 // fullRow is the row on which printing the last character again brings the cursor past the margin, and the sequence
@@ -260,6 +296,8 @@ func (s *Screen) fullRow() (y int, step string) {
 		return s.y - 1, "\x1bD"
 	case full(s.y+1) && s.y+1 != s.top:
 		return s.y + 1, "\x1bM"
+	case s.grid.rows[s.y].used == 0 && (s.y == 0 || !s.grid.rows[s.y-1].wrapped):
+		return s.y, "\x1b[2K"
 	}
 	return s.y, ""
 }
@@ -316,12 +354,10 @@ func (c charsets) append(b []byte) []byte {
 // only in origin mode.
 func (s *Screen) appendSaved(b []byte) []byte {
 	c := s.saved
-	y := c.y
 	if c.origin {
 		b = append(b, "\x1b[?6h"...)
-		y = max(0, y-s.top)
 	}
-	b = appendMove(b, min(c.x, s.cols-1), min(y, s.rows-1))
+	b = s.appendFrom(b, min(c.x, s.cols-1), min(c.y, s.rows-1), c.origin)
 	b = c.pen.appendSGR(b)
 	b = c.charsets.append(b)
 	b = append(b, "\x1b7\x1b[m"...)

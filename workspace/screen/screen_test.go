@@ -58,16 +58,3 @@ func TestGroundIsBetweenSequencesAndCharacters(t *testing.T) {
 		}
 	}
 }
-
-func FuzzWrite(f *testing.F) {
-	f.Add([]byte("a\x1b[31mb\x1b[?1049h\x1b[9999;9999H"), 20, 5)
-	f.Fuzz(func(t *testing.T, p []byte, cols, rows int) {
-		s := New(cols%200, rows%100, Options{History: 50})
-		defer s.Close()
-		_, _ = s.Write(p)
-		s.Resize(rows%200, cols%100)
-		_, _ = s.Write(p)
-		_ = s.Redraw(10)
-		_ = s.View()
-	})
-}
