@@ -17,10 +17,23 @@ type bench struct {
 }
 
 var benches = map[string]bench{
+	"screen":   {"how fast a screen takes output in, and what 10,000 lines weigh, beside tmux", runScreen},
 	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
 }
 
+// own are parts of a measurement that need a process to themselves.
+var own = map[string]func(args []string) error{
+	".screen-memory": runScreenMemory,
+}
+
 func main() {
+	if len(os.Args) > 1 && own[os.Args[1]] != nil {
+		if err := own[os.Args[1]](os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "perdure-bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	if len(os.Args) < 2 || benches[os.Args[1]].run == nil {
