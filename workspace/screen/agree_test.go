@@ -16,6 +16,7 @@ func lines(n int) string {
 
 // Each stream is cut in two by a bar: the redraw happens there.
 func TestAgreesWithTmux(t *testing.T) {
+	x := newTmux(t)
 	for name, stream := range map[string]string{
 		"text":                 "one\r\ntwo\x1b[1;31m red|\x1b[0m end",
 		"history":              lines(60) + "last|more\r\n",
@@ -82,12 +83,11 @@ func TestAgreesWithTmux(t *testing.T) {
 		"controls":             "a\x00b\x7fc\x0bd\x0ce|f",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			first, second, ok := strings.Cut(stream, "|")
 			if !ok {
 				t.Fatal("no bar")
 			}
-			agree(t, newTmux(t), 20, 8, first, second)
+			agree(t, x, 20, 8, first, second)
 		})
 	}
 }

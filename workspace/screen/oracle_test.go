@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,7 +40,6 @@ func newTmux(t testing.TB) *tmux {
 	x := &tmux{t: t, socket: filepath.Join(dir, "s"), dir: dir}
 	x.run("-f", "/dev/null", "new-session", "-d", "-s", "keep", "-x", "80", "-y", "24", "cat")
 	x.run("set", "-g", "history-limit", "20000")
-	x.run("set", "-g", "remain-on-exit", "on")
 	x.run("set", "-g", "status", "off")
 	t.Cleanup(func() {
 		_ = exec.Command("tmux", "-S", x.socket, "kill-server").Run()
@@ -75,8 +75,8 @@ func (x *tmux) pane(cols, rows int) *pane {
 	x.panes++
 	p := &pane{x: x, name: fmt.Sprintf("p%d", x.panes)}
 	path := filepath.Join(x.dir, p.name)
-	if out, err := exec.Command("mkfifo", path).CombinedOutput(); err != nil {
-		x.t.Fatalf("mkfifo: %v %s", err, out)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		x.t.Fatal(err)
 	}
 	x.run("new-session", "-d", "-s", p.name, "-x", fmt.Sprint(cols), "-y", fmt.Sprint(rows), "stty raw -echo; exec cat "+path)
 	fifo, err := os.OpenFile(path, os.O_WRONLY, 0) // returns once cat reads: the pane is raw by then
@@ -88,8 +88,7 @@ func (x *tmux) pane(cols, rows int) *pane {
 }
 
 func (p *pane) close() {
-	p.fifo.Close()
-	p.x.run("kill-session", "-t", p.name)
+	p.fifo.Close() // cat ends, and the session with it
 }
 
 // feed prints bytes in the pane and waits until tmux has taken them in: a title is set after them.
@@ -122,12 +121,8 @@ func (p *pane) text() []string {
 // state is all that tmux tells of the pane: flags, history and screen with colours, and the screen behind.
 func (p *pane) state() string {
 	p.x.t.Helper()
-	out := p.x.run("display", "-p", "-t", p.name, flags)
-	out += p.x.run("capture-pane", "-p", "-e", "-t", p.name, "-S", "-")
-	if strings.Contains(out, "alternate:1") {
-		out += "behind:\n" + p.x.run("capture-pane", "-p", "-e", "-a", "-t", p.name)
-	}
-	return out
+	return p.x.run("display", "-p", "-t", p.name, flags, ";", "capture-pane", "-p", "-e", "-t", p.name, "-S", "-", ";",
+		"display", "-p", "behind:", ";", "capture-pane", "-p", "-e", "-a", "-q", "-t", p.name)
 }
 
 // differ shows the first lines that aren't equal.

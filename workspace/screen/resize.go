@@ -95,7 +95,6 @@ func (s *Screen) reflow(cols int) {
 	before := g.hist
 	g.hist = &history{limit: before.limit}
 	f := reflow{s: s, cols: cols, target: g, y: before.lines + s.y, x: s.x, height: len(g.rows), pull: g.pull}
-	f.keepsAll = g.pull >= before.lines
 	s.reflowing = &f
 	defer func() { s.reflowing = nil }()
 	before.each(before.lines, func(line []byte) { f.add(s.recall(line, g.cols)) })
@@ -110,20 +109,19 @@ func (s *Screen) reflow(cols int) {
 // reflow is one wrapping anew: rows go in, are joined to whole lines, and come out at the new width. Only the last
 // rows are kept as such; those before go to the history as they come.
 type reflow struct {
-	s        *Screen
-	cols     int
-	target   *grid
-	line     []*row // of the line being joined
-	in       int    // rows taken in
-	x, y     int    // the cursor among them
-	height   int
-	pull     int
-	keepsAll bool // all history came by scrolling
-	out      []*row
-	gone     int // rows of the result that are in the history already
-	curX     int // the cursor in the result
-	curY     int
-	found    bool
+	s      *Screen
+	cols   int
+	target *grid
+	line   []*row // of the line being joined
+	in     int    // rows taken in
+	x, y   int    // the cursor among them
+	height int
+	pull   int
+	out    []*row
+	gone   int // rows of the result that are in the history already
+	curX   int // the cursor in the result
+	curY   int
+	found  bool
 }
 
 // add takes in a row.
@@ -154,6 +152,7 @@ func (f *reflow) flush() {
 		used := min(r.used, len(r.cells))
 		cells = append(cells, r.cells[:used]...)
 	}
+	f.follow()
 	last := f.line[len(f.line)-1]
 	rows := split(cells, f.cols)
 	rows[0].marks = f.line[0].marks
@@ -166,6 +165,44 @@ func (f *reflow) flush() {
 		f.emit(r)
 	}
 	f.line = f.line[:0]
+}
+
+// follow keeps count of the lines that came by scrolling while the joined line becomes more or fewer rows: step by
+// step as rows are cut up, or filled from those that follow, since the count may end inside.
+func (f *reflow) follow() {
+	left := make([]int, len(f.line))
+	for i, r := range f.line {
+		left[i] = r.used
+	}
+	to := f.gone + len(f.out)
+	for i := 0; i < len(left); {
+		width := left[i]
+		if width == f.cols {
+			to, i = to+1, i+1
+			continue
+		}
+		n := max(1, (width+f.cols-1)/f.cols)
+		if width > f.cols && f.in-len(f.line)+i <= f.pull {
+			f.pull += n - 1
+		}
+		to += n
+		i++
+		eaten := 0
+		for room := n*f.cols - width; room > 0 && i < len(left); {
+			take := min(room, left[i])
+			room -= take
+			if left[i] -= take; left[i] > 0 {
+				break
+			}
+			eaten, i = eaten+1, i+1
+		}
+		switch {
+		case f.pull > to-1+eaten:
+			f.pull -= eaten
+		case f.pull > to-1 && eaten > 0:
+			f.pull = to - 1
+		}
+	}
 }
 
 // fill keeps a background that a row was erased in, after its text.
@@ -255,9 +292,6 @@ func (f *reflow) finish() {
 	}
 	g.rows = append([]*row(nil), f.out...)
 	g.pull = min(f.pull, g.hist.lines)
-	if f.keepsAll {
-		g.pull = g.hist.lines
-	}
 	f.s.x, f.s.y = 0, 0
 	if f.found && f.curY >= f.gone {
 		f.s.x, f.s.y = f.curX, f.curY-f.gone

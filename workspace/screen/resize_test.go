@@ -40,6 +40,7 @@ func (p *pane) cursor() string {
 }
 
 func TestResizingAgreesWithTmux(t *testing.T) {
+	x := newTmux(t)
 	long := strings.Repeat("abcdefghij", 7)
 	for name, stream := range map[string]string{
 		"text":    "one\r\ntwo\r\n$ ",
@@ -52,8 +53,6 @@ func TestResizingAgreesWithTmux(t *testing.T) {
 		"blank":   "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			x := newTmux(t)
 			for _, sizes := range [][][2]int{{{30, 8}}, {{12, 8}}, {{20, 4}}, {{20, 12}}, {{12, 4}, {20, 8}}, {{35, 12}, {20, 8}}} {
 				agreeResized(t, x, 20, 8, stream, sizes)
 			}
@@ -61,6 +60,9 @@ func TestResizingAgreesWithTmux(t *testing.T) {
 	}
 }
 
+// Wide characters are among the listed streams, not these: where the last row of a line begins with one that doesn't
+// fit on the row before, tmux 3.3a forgets at the first resize that the line wrapped, and a wider screen no longer
+// joins it. A line's wrapping is not the width's to lose: here it stays one line.
 func TestResizingGeneratedStreamsAgreesWithTmux(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each stream starts two panes")
@@ -70,7 +72,7 @@ func TestResizingGeneratedStreamsAgreesWithTmux(t *testing.T) {
 		cols, rows := rapid.IntRange(4, 24).Draw(t, "cols"), rapid.IntRange(2, 9).Draw(t, "rows")
 		var b strings.Builder
 		for range rapid.IntRange(1, 20).Draw(t, "lines") {
-			b.WriteString(rapid.StringOfN(rapid.RuneFrom([]rune("abc 日é")), 0, 60, -1).Draw(t, "text"))
+			b.WriteString(rapid.StringOfN(rapid.RuneFrom([]rune("abc é")), 0, 60, -1).Draw(t, "text"))
 			b.WriteString(rapid.SampledFrom([]string{"\r\n", "\r\n", "\r\n\r\n", "\x1b[32m", " "}).Draw(t, "end"))
 		}
 		var sizes [][2]int
@@ -79,4 +81,14 @@ func TestResizingGeneratedStreamsAgreesWithTmux(t *testing.T) {
 		}
 		agreeResized(t, x, cols, rows, b.String(), sizes)
 	})
+}
+
+func TestALineOfWideCharactersStaysOneThroughResizes(t *testing.T) {
+	s := screen(t, 9, 4, "c日日 bca日日b\r\n")
+	for _, cols := range []int{5, 10, 19} {
+		s.Resize(cols, 4)
+	}
+	if got := s.View().Rows[0]; got != "c日日 bca日日b" {
+		t.Errorf("%q", got)
+	}
 }
