@@ -40,6 +40,7 @@ type Options struct {
 	Version        string
 	Stderr         io.Writer // the ready line
 	Logger         *slog.Logger
+	Limits         snapshot.Limits // of snapshots; zero for the defaults
 }
 
 // Server owns the store and every decision; one runs per state folder.
@@ -83,6 +84,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if s.snaps, err = snapshot.Open(filepath.Join(o.State, "snapshots")); err != nil {
 		return fmt.Errorf("open the snapshots: %w", err)
+	}
+	if o.Limits != (snapshot.Limits{}) {
+		s.snaps.Limits = o.Limits
 	}
 	if err := s.openStore(ctx); err != nil {
 		return err

@@ -26,6 +26,9 @@ func (s *Server) captureWith(ctx context.Context, name, reason, message string, 
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}
+	if err := present(d); err != nil {
+		return snapshot.Snapshot{}, s.captured(name, reason, snapshot.Snapshot{}, err)
+	}
 	req := s.captureRequest(ctx, d, reason, message)
 	req.Include = append(slices.Clone(req.Include), more...)
 	snap, err := s.snaps.Capture(ctx, req)
@@ -45,8 +48,8 @@ func (s *Server) captureIfChanged(ctx context.Context, name, reason string) (sna
 	if err != nil {
 		return snapshot.Snapshot{}, false, err
 	}
-	if !isDir(d.Dir) {
-		return snapshot.Snapshot{}, false, s.captured(name, reason, snapshot.Snapshot{}, fmt.Errorf("the directory %s is gone", d.Dir))
+	if err := present(d); err != nil {
+		return snapshot.Snapshot{}, false, s.captured(name, reason, snapshot.Snapshot{}, err)
 	}
 	snap, changed, err := s.snaps.CaptureChanged(ctx, s.captureRequest(ctx, d, reason, ""), last)
 	if err == nil && !changed {
