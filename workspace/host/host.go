@@ -41,7 +41,7 @@ type bootstrap struct {
 }
 
 // historyLines is how much history the screen keeps in memory; the journal has the rest.
-const historyLines = 2000
+const historyLines = 10000
 
 // lastWords is how long attachments may take to write out the end of the output.
 const lastWords = 5 * time.Second
@@ -70,6 +70,9 @@ type host struct {
 	in         chan typed  // what is to be typed
 	terminated atomic.Bool // the host was told to end, not the session
 	conns      sync.WaitGroup
+
+	checkpointDue bool // by mu
+	checkpoints   sync.WaitGroup
 }
 
 // Run holds the session of a folder until it ends. ctx ends it, as when the box goes down: HUP, then KILL, and the
@@ -250,6 +253,7 @@ func (h *host) output(p []byte) {
 			v.direct(p)
 		}
 	}
+	h.checkpointSoon()
 	h.mu.Unlock()
 	h.lookAtTty()
 	if len(replies) > 0 {
@@ -333,6 +337,7 @@ func (h *host) finish(e wire.Exited) {
 	h.exited = &e
 	close(h.ended)
 	h.mu.Unlock()
+	h.lastCheckpoint()
 	h.tty.Close()
 	h.jnl.Close() // wakes the attachments: they write out the rest and then the exit
 }
