@@ -28,6 +28,9 @@ func (c *call) snapshotCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if err := present(d); err != nil {
+			return err
+		}
 		snap, err := c.s.capture(cmd.Context(), d.Name, "manual", message)
 		if err != nil {
 			return err
@@ -35,11 +38,7 @@ func (c *call) snapshotCommand() *cobra.Command {
 		if c.json {
 			return c.print(snapshotView(snap))
 		}
-		partial := ""
-		if snap.Partial {
-			partial = ", partial"
-		}
-		if _, err := fmt.Fprintf(c.out, "%s  %d files%s\n", snap.ID, snap.Files, partial); err != nil {
+		if _, err := fmt.Fprintf(c.out, "%s  %d files\n", snap.ID, snap.Files); err != nil {
 			return err
 		}
 		for _, k := range snap.Skipped {

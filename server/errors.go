@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"syscall"
 
 	"perdure/handoff"
 	"perdure/server/store"
@@ -54,6 +55,8 @@ func asProblem(err error) *problem {
 		return &problem{statusMissing, "not-found", err, "see `perdure snapshots NAME`"}
 	case errors.Is(err, snapshot.ErrAmbiguous), errors.Is(err, handoff.ErrAmbiguous):
 		return &problem{statusUsage, "ambiguous", err, "write more of it"}
+	case errors.Is(err, store.ErrNoSpace), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return &problem{statusFailed, "no-space", err, hintNoSpace}
 	case errors.Is(err, store.ErrNotFound):
 		return &problem{statusMissing, "not-found", err, ""}
 	}

@@ -191,70 +191,67 @@ func (s *Server) saveDefinition(ctx context.Context, d workspace.Definition) err
 	return s.store.PutWorkspace(d)
 }
 
-// rebuild fills an empty store from the ledger and the refs of the snapshot repositories.
-func (s *Server) rebuild(ctx context.Context) error {
-	names := map[string]bool{}
-	n := 0
-	err := s.snaps.Entries(ctx, func(ws, kind, key string, data []byte) error {
-		n++
-		return s.restoreEntry(names, ws, kind, key, data)
-	})
-	var damaged *snapshot.DamagedError
-	if errors.As(err, &damaged) {
-		s.log.Error("objects of the ledger are damaged: what needs them will not verify", "err", err)
-	} else if err != nil {
-		return err
-	}
-	for name := range names {
-		list, err := s.snaps.List(ctx, name)
-		if err != nil {
-			return fmt.Errorf("list the snapshots of %s: %w", name, err)
-		}
-		for _, snap := range list {
-			if err := s.store.PutSnapshot(snap); err != nil {
-				return err
-			}
-		}
-	}
-	if n > 0 {
-		s.log.Warn("the store was rebuilt from the ledger", "entries", n, "workspaces", len(names))
-	}
-	return nil
-}
-
-func (s *Server) restoreEntry(names map[string]bool, ws, kind, key string, data []byte) error {
+// restoreEntry brings an entry of the ledger into the store, and tells whether that changed it.
+func (s *Server) restoreEntry(ws, kind, key string, data []byte) (changed bool, err error) {
 	switch kind {
 	case kindDefinition:
-		names[ws] = true
-		if len(data) == 0 {
-			return nil // removed
-		}
-		var d workspace.Definition
-		if err := json.Unmarshal(data, &d); err != nil {
-			return fmt.Errorf("definition of %s: %w", ws, err)
-		}
-		return s.store.PutWorkspace(d)
+		return s.restoreDefinition(ws, data)
 	case kindRecord:
 		r, err := handoff.Decode(data)
 		if err != nil {
 			s.log.Error("a record in the ledger can't be read", "workspace", ws, "id", key, "err", err)
 		}
-		return s.store.PutRecord(ws, key, r.Seq, data)
+		return true, s.store.PutRecord(ws, key, r.Seq, data)
 	case kindObservation:
-		return s.store.PutObservation(ws, key, data)
+		return true, s.store.PutObservation(ws, key, data)
 	case kindOverride:
-		return s.store.PutOverride(ws, key, data)
+		return true, s.store.PutOverride(ws, key, data)
 	case kindHalt:
-		var h store.Halt
-		if len(data) == 0 {
-			return nil // released
-		}
-		if err := json.Unmarshal(data, &h); err != nil {
-			return fmt.Errorf("halt of %s: %w", ws, err)
-		}
-		return s.store.PutHalt(h)
+		return s.restoreHalt(ws, data)
 	}
-	return nil
+	return false, nil
+}
+
+func (s *Server) restoreDefinition(ws string, data []byte) (bool, error) {
+	old, err := s.store.Workspace(ws)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	if len(data) == 0 { // removed
+		if err != nil {
+			return false, nil
+		}
+		return true, s.store.DeleteWorkspace(ws)
+	}
+	var d workspace.Definition
+	if err := json.Unmarshal(data, &d); err != nil {
+		return false, fmt.Errorf("definition of %s: %w", ws, err)
+	}
+	if err == nil && sameJSON(old, data) {
+		return false, nil
+	}
+	return true, s.store.PutWorkspace(d)
+}
+
+func (s *Server) restoreHalt(ws string, data []byte) (bool, error) {
+	old, err := s.store.Halt(ws)
+	if err != nil {
+		return false, err
+	}
+	if len(data) == 0 { // released
+		if old == nil {
+			return false, nil
+		}
+		return true, s.store.DeleteHalt(ws)
+	}
+	var h store.Halt
+	if err := json.Unmarshal(data, &h); err != nil {
+		return false, fmt.Errorf("halt of %s: %w", ws, err)
+	}
+	if old != nil && sameJSON(old, data) {
+		return false, nil
+	}
+	return true, s.store.PutHalt(h)
 }
 
 // writeBrief renders what a fresh session is told into the workspace's folder and returns its text.

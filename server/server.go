@@ -40,7 +40,6 @@ type Options struct {
 	Version        string
 	Stderr         io.Writer // the ready line
 	Logger         *slog.Logger
-	Limits         snapshot.Limits // of snapshots; zero for the defaults
 }
 
 // Server owns the store and every decision; one runs per state folder.
@@ -56,6 +55,9 @@ type Server struct {
 
 	mu     sync.Mutex
 	spaces map[string]*space
+
+	started  time.Time
+	lowSpace *failure // since when the disk is nearly full, nil if it isn't
 
 	feed   feed
 	checks chan struct{} // the box's check queue: one token for each check that may run
@@ -77,16 +79,13 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer lock.Close()
-	s := &Server{opts: o, log: o.Logger, login: loginName(), spaces: map[string]*space{}, checks: make(chan struct{}, maxChecks)}
+	s := &Server{opts: o, log: o.Logger, login: loginName(), spaces: map[string]*space{}, started: time.Now(), checks: make(chan struct{}, maxChecks)}
 	s.ctx = ctx
 	if s.opts.Executable, err = keepExecutable(o.Executable, o.State); err != nil {
 		return err
 	}
 	if s.snaps, err = snapshot.Open(filepath.Join(o.State, "snapshots")); err != nil {
 		return fmt.Errorf("open the snapshots: %w", err)
-	}
-	if o.Limits != (snapshot.Limits{}) {
-		s.snaps.Limits = o.Limits
 	}
 	if err := s.openStore(ctx); err != nil {
 		return err
@@ -124,6 +123,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.sayReady(network)
 	s.wg.Go(func() { s.watchIntervals(ctx) })
 	s.wg.Go(func() { s.keep(ctx) })
+	s.wg.Go(func() { s.tend(ctx) })
 	s.wg.Go(func() { s.comeBack(ctx) })
 
 	var failure error
@@ -176,47 +176,6 @@ func (s *Server) sayReady(network []net.Listener) {
 		fmt.Fprintf(w, "perdure: ready on %s\n", l.Addr())
 	}
 	notifySystemd()
-}
-
-// openStore opens the index. One that is damaged or was deleted is rebuilt from the ledger, which is the truth.
-func (s *Server) openStore(ctx context.Context) error {
-	dir := filepath.Join(s.opts.State, "store")
-	st, err := store.Open(dir)
-	if errors.Is(err, store.ErrCorrupt) {
-		aside := dir + ".corrupt-" + time.Now().UTC().Format("20060102T150405")
-		s.log.Error("the store is damaged: it is kept aside and rebuilt from the snapshot repositories", "aside", aside, "err", err)
-		if err := setAside(dir, aside); err != nil {
-			return fmt.Errorf("keep the damaged store aside: %w", err)
-		}
-		st, err = store.Open(dir)
-	}
-	if err != nil {
-		return fmt.Errorf("open the store: %w", err)
-	}
-	s.store = st
-	all, err := st.Workspaces()
-	if err != nil {
-		return fmt.Errorf("read the store: %w", err)
-	}
-	if len(all) > 0 {
-		return nil
-	}
-	if err := s.rebuild(ctx); err != nil {
-		st.Close()
-		return fmt.Errorf("rebuild the store: %w", err)
-	}
-	return nil
-}
-
-func setAside(dir, aside string) error {
-	if err := os.Rename(dir, aside); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	err := os.Remove(dir + ".id") // the sentinel, which a fresh store writes anew
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	return err
 }
 
 func makeState(dir string) error {

@@ -153,11 +153,8 @@ func (s *Server) welcome(ctx context.Context, sp *space) {
 }
 
 func (s *Server) alreadyTold(ws, kind, session string) bool {
-	events, err := s.store.Events(ws, 0, 0)
-	if err != nil {
-		return false
-	}
-	return slices.ContainsFunc(events, func(e storeEvent) bool { return e.Kind == kind && e.Fields["session"] == session })
+	told, err := s.store.Told(ws, kind, session)
+	return err == nil && told
 }
 
 func endFields(sess *workspace.Session) map[string]any {

@@ -26,7 +26,7 @@ func (s *Server) captureWith(ctx context.Context, name, reason, message string, 
 	if err != nil {
 		return snapshot.Snapshot{}, err
 	}
-	if err := present(d); err != nil {
+	if err := s.roomFor("snapshot"); err != nil {
 		return snapshot.Snapshot{}, s.captured(name, reason, snapshot.Snapshot{}, err)
 	}
 	req := s.captureRequest(ctx, d, reason, message)
@@ -48,7 +48,10 @@ func (s *Server) captureIfChanged(ctx context.Context, name, reason string) (sna
 	if err != nil {
 		return snapshot.Snapshot{}, false, err
 	}
-	if err := present(d); err != nil {
+	if !isDir(d.Dir) {
+		return snapshot.Snapshot{}, false, s.captured(name, reason, snapshot.Snapshot{}, fmt.Errorf("the directory %s is gone", d.Dir))
+	}
+	if err := s.roomFor("snapshot"); err != nil {
 		return snapshot.Snapshot{}, false, s.captured(name, reason, snapshot.Snapshot{}, err)
 	}
 	snap, changed, err := s.snaps.CaptureChanged(ctx, s.captureRequest(ctx, d, reason, ""), last)

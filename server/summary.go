@@ -118,6 +118,9 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 	if w.SnapshotFailed = s.space(d.Name).snapshotFailure(); w.SnapshotFailed != nil {
 		w.Attention = &attention{Why: "disk", Since: w.SnapshotFailed.Since, Text: "no snapshot could be taken: " + w.SnapshotFailed.Error}
 	}
+	if full := s.fullDisk(); full != nil {
+		w.Attention = &attention{Why: "disk", Since: full.Since, Text: full.Error}
+	}
 	h, err := s.store.Halt(d.Name)
 	if err != nil {
 		return w, fmt.Errorf("read the halt of %s: %w", d.Name, err)

@@ -84,7 +84,7 @@ func ledgerRef(parts ...string) (string, error) {
 // It stops at fn's first error, and goes on over damaged ones: the error is then
 // a *DamagedError.
 func (s *Store) Entries(ctx context.Context, fn func(workspace, kind, key string, data []byte) error) error {
-	return s.entries(ctx, ledgerRefs, fn)
+	return s.entries(ctx, ledgerRefs, nil, fn)
 }
 
 // EntriesOf gives the durable objects of one workspace, as Entries does.
@@ -93,10 +93,11 @@ func (s *Store) EntriesOf(ctx context.Context, workspace string, fn func(kind, k
 	if err != nil {
 		return err
 	}
-	return s.entries(ctx, prefix+"/", func(_, kind, key string, data []byte) error { return fn(kind, key, data) })
+	return s.entries(ctx, prefix+"/", nil, func(_, kind, key string, data []byte) error { return fn(kind, key, data) })
 }
 
-func (s *Store) entries(ctx context.Context, prefix string, fn func(workspace, kind, key string, data []byte) error) error {
+// entries reads those that want says yes to, or all where it is nil.
+func (s *Store) entries(ctx context.Context, prefix string, want func(workspace, kind, key string) bool, fn func(workspace, kind, key string, data []byte) error) error {
 	g := s.git(ledgerID)
 	if _, err := os.Stat(filepath.Join(g.dir, "HEAD")); os.IsNotExist(err) {
 		return nil
@@ -114,7 +115,7 @@ func (s *Store) entries(ctx context.Context, prefix string, fn func(workspace, k
 	for _, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		id, ref, _ := strings.Cut(line, " ")
 		parts := strings.Split(strings.TrimPrefix(ref, ledgerRefs), "/")
-		if len(parts) != 3 {
+		if len(parts) != 3 || want != nil && !want(unrefPart(parts[0]), unrefPart(parts[1]), unrefPart(parts[2])) {
 			continue
 		}
 		var data bytes.Buffer

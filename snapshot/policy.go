@@ -18,12 +18,7 @@ type Policy struct {
 var DefaultPolicy = Policy{All: 24 * time.Hour, Hourly: 7 * 24 * time.Hour, Daily: 8 * 7 * 24 * time.Hour, Weekly: 365 * 24 * time.Hour}
 
 func (p Policy) String() string {
-	days := func(d time.Duration) string {
-		if d == 24*time.Hour {
-			return "a day"
-		}
-		return fmt.Sprintf("%d days", int(d.Hours()/24))
-	}
+	days := func(d time.Duration) string { return fmt.Sprintf("%d days", int(d.Hours()/24)) }
 	return fmt.Sprintf("all for %s, hourly for %s, daily for %s, weekly for %s; those that a handoff names, the first and the newest for ever",
 		days(p.All), days(p.Hourly), days(p.Daily), days(p.Weekly))
 }

@@ -9,7 +9,7 @@ import (
 
 // Resolve finds the snapshot that spec means in a list, newest first: an id or
 // its prefix, "latest", "-N" or "latest-N" (N before the latest), or "@TIME" (the last one at
-// or before; RFC 3339, or a local date, time or both). It fails with
+// or before; RFC 3339, or a date with or without a time, local). It fails with
 // ErrNotFound or ErrAmbiguous.
 func Resolve(list []Snapshot, spec string) (Snapshot, error) {
 	if n, ok := strings.CutPrefix(spec, "latest-"); ok {
@@ -74,12 +74,6 @@ func parseTime(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04", "2006-01-02"} {
 		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
 			return t, nil
-		}
-	}
-	for _, layout := range []string{"15:04", "15:04:05"} { // of today
-		if t, err := time.ParseInLocation(layout, text, time.Local); err == nil {
-			now := time.Now()
-			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, time.Local), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is no time like 2006-01-02T15:04:05Z", text)

@@ -163,16 +163,3 @@ func TestLedger(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 }
-
-func TestTimesOfToday(t *testing.T) {
-	now := time.Now()
-	for text, want := range map[string]time.Time{
-		"00:01":      time.Date(now.Year(), now.Month(), now.Day(), 0, 1, 0, 0, time.Local),
-		"13:14:15":   time.Date(now.Year(), now.Month(), now.Day(), 13, 14, 15, 0, time.Local),
-		"2026-02-03": time.Date(2026, 2, 3, 0, 0, 0, 0, time.Local),
-	} {
-		if got, err := parseTime(text); err != nil || !got.Equal(want) {
-			t.Errorf("%s: %v %v", text, got, err)
-		}
-	}
-}

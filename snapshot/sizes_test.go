@@ -138,16 +138,3 @@ func TestFilesThatNeverRest(t *testing.T) {
 	f.check(snap)
 	f.same(f.restore(snap))
 }
-
-func TestParseSize(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "17": 17, "512MiB": 512 << 20, "4G": 4 << 30, "1.5K": 1536, "2 GB": 2e9, "1TiB": 1 << 40} {
-		if got, err := ParseSize(text); err != nil || got != want {
-			t.Errorf("%q: %d %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"", "M", "-1", "5X", "1MM", "NaN", "Inf", "99999999T"} {
-		if got, err := ParseSize(text); err == nil {
-			t.Errorf("%q: %d", text, got)
-		}
-	}
-}

@@ -40,6 +40,7 @@ type Exit struct {
 type Session struct {
 	ID, Workspace string
 	Dir           string // the session folder
+	WorkDir       string // where its program was started
 	Pid, HostPid  int
 	Started       time.Time
 	Ended         *time.Time
@@ -126,7 +127,7 @@ func load(ctx context.Context, dir string) (*Session, error) {
 	if err := readJSON(filepath.Join(dir, "session.json"), &b); err != nil {
 		return nil, fmt.Errorf("session folder %s: %w", dir, err)
 	}
-	s := &Session{ID: b.ID, Workspace: b.Workspace, Dir: dir, Started: b.Started, Argv: b.Argv, Repair: b.Repair, Boot: b.Boot, Cols: b.Cols, Rows: b.Rows, socket: b.Socket, State: Lost}
+	s := &Session{ID: b.ID, Workspace: b.Workspace, Dir: dir, WorkDir: b.Dir, Started: b.Started, Argv: b.Argv, Repair: b.Repair, Boot: b.Boot, Cols: b.Cols, Rows: b.Rows, socket: b.Socket, State: Lost}
 	var r running
 	if err := readJSON(filepath.Join(dir, "host.json"), &r); err == nil {
 		s.Pid, s.HostPid = r.Pid, r.HostPid

@@ -165,7 +165,19 @@ type terminal struct {
 
 func (b *box) attach() *terminal {
 	b.t.Helper()
-	cmd := b.ssh(context.Background(), "-t", "app@127.0.0.1")
+	return b.inTerminal(b.ssh(context.Background(), "-t", "app@127.0.0.1"))
+}
+
+// direct attaches on the box, to the host itself.
+func (b *box) direct() *terminal {
+	b.t.Helper()
+	cmd := exec.Command(b.bin, "attach", "app", "--direct")
+	cmd.Env = b.env
+	return b.inTerminal(cmd)
+}
+
+func (b *box) inTerminal(cmd *exec.Cmd) *terminal {
+	b.t.Helper()
 	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
 	if err != nil {
 		b.t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
-
-	"perdure/snapshot"
 )
 
 // configuration is what is in force here. The names are a promise.
@@ -20,13 +18,6 @@ type configuration struct {
 	AuthorizedKeys value `json:"authorized_keys"`
 	Socket         value `json:"socket"`
 	SSH            value `json:"ssh"`
-	// What snapshots leave out: larger files, more new bytes in one, a larger store; and the disk space that stays free.
-	MaxFile     value `json:"max_file"`
-	MaxSnapshot value `json:"max_snapshot"`
-	MaxStore    value `json:"max_store"`
-	MinFree     value `json:"min_free"`
-	// Keep is the keeping policy of snapshots.
-	Keep value `json:"keep"`
 }
 
 func (a *app) configCommand() *cobra.Command {
@@ -72,12 +63,6 @@ func (a *app) configuration(f serveFlags) (conf configuration, err error) {
 	if s := os.Getenv("PERDURE_SSH"); s != "" {
 		conf.SSH = value{s, "PERDURE_SSH"}
 	}
-	_, caps, err := limits()
-	if err != nil {
-		return conf, err
-	}
-	conf.MaxFile, conf.MaxSnapshot, conf.MaxStore, conf.MinFree = caps[0], caps[1], caps[2], caps[3]
-	conf.Keep = value{snapshot.DefaultPolicy.String(), "default"}
 	return conf, nil
 }
 
@@ -86,8 +71,7 @@ func (c configuration) write(w io.Writer) error {
 	for _, row := range []struct {
 		name string
 		v    value
-	}{{"state", c.State}, {"listen", c.Listen}, {"authorized_keys", c.AuthorizedKeys}, {"socket", c.Socket}, {"ssh", c.SSH},
-		{"max_file", c.MaxFile}, {"max_snapshot", c.MaxSnapshot}, {"max_store", c.MaxStore}, {"min_free", c.MinFree}, {"keep", c.Keep}} {
+	}{{"state", c.State}, {"listen", c.Listen}, {"authorized_keys", c.AuthorizedKeys}, {"socket", c.Socket}, {"ssh", c.SSH}} {
 		text := fmt.Sprint(row.v.Value)
 		if list, ok := row.v.Value.([]string); ok {
 			text = strings.Join(list, " ")

@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"perdure/server"
 	"perdure/workspace/host"
 )
 
@@ -26,6 +27,9 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	if len(args) == 2 && args[0] == "host" {
 		return runHost(args[1])
+	}
+	if len(args) == 2 && args[0] == server.ProbeCommand {
+		return server.Probe(args[1])
 	}
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	return a.execute(context.Background(), args)

@@ -61,10 +61,6 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	if err != nil {
 		return fmt.Errorf("find this binary: %w", err)
 	}
-	caps, _, err := limits()
-	if err != nil {
-		return err
-	}
 	level := slog.LevelWarn
 	if a.verbose {
 		level = slog.LevelDebug
@@ -74,7 +70,7 @@ func (a *app) serve(ctx context.Context, f serveFlags) error {
 	defer stop()
 	return server.Run(ctx, server.Options{
 		State: state, Listen: listen.Value.([]string), AuthorizedKeys: keys.Value.([]string), Executable: exe, Version: versionString(),
-		Stderr: a.stderr, Logger: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})), Limits: caps,
+		Stderr: a.stderr, Logger: slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})),
 	})
 }
 

@@ -14,7 +14,13 @@ import (
 // writerDir makes a test binary the writer that TestKilledWriter kills.
 const writerDir = "PERDURE_TEST_STORE_WRITER"
 
+// probeArg makes a test binary the process that probes a store.
+const probeArg = "probe-store"
+
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == probeArg {
+		os.Exit(ProbeHere(os.Args[2], os.Stdout))
+	}
 	if dir := os.Getenv(writerDir); dir != "" {
 		writeForEver(dir)
 	}

@@ -101,6 +101,9 @@ func appendEvent(t *badger.Txn, e *Event) error {
 			return err
 		}
 	}
+	if err := indexSession(t, *e); err != nil {
+		return err
+	}
 	return t.Set(key("event", number(e.Seq)), data)
 }
 

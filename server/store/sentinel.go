@@ -11,10 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minFree is the free space below which nothing is written: BadgerDB writes through mapped files, and a page
-// that finds no room on disk ends the process by SIGBUS, on opening too.
-const minFree = 12 << 20
-
 // sentinel is what is known of a store outside of it.
 type sentinel struct {
 	ID     string `json:"id"`
@@ -42,7 +38,7 @@ func readSentinel(dir string) (*sentinel, error) {
 
 // check tells, before BadgerDB touches the folder, what BadgerDB would paper over.
 func (m *sentinel) check(dir string) error {
-	if m.Schema != Schema {
+	if m.Schema > Schema {
 		return &ErrSchema{Have: m.Schema, Want: Schema}
 	}
 	_, err := os.Stat(filepath.Join(dir, "MANIFEST"))
@@ -87,24 +83,17 @@ func replace(path string, data []byte) error {
 	if err := os.Rename(f.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(filepath.Dir(path))
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes what was renamed or removed in a folder last.
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	return d.Sync()
-}
-
-// checkSpace refuses what would write to a nearly full disk.
-func checkSpace(dir string) error {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return fmt.Errorf("look at the free space: %w", err)
-	}
-	if free := st.Bavail * uint64(st.Bsize); free < minFree {
-		return fmt.Errorf("%w: %d MiB are free on the disk of %s, %d are needed", ErrNoSpace, free>>20, dir, minFree>>20)
-	}
-	return nil
 }
 
 // tryLock tells a store that another process holds from a damaged one: BadgerDB gives the same kind of error

@@ -22,7 +22,7 @@ import (
 )
 
 // Schema is the version of keys and values that this package reads and writes.
-const Schema = 1
+const Schema = 2
 
 var (
 	// ErrNotFound is the answer to a name that the store doesn't have.
@@ -58,8 +58,9 @@ type identity struct {
 	Schema int    `json:"schema"`
 }
 
-// Open opens the store in the folder dir, or makes it. The sentinel lies beside it, in dir + ".id". The error
-// is ErrCorrupt, an *ErrSchema or ErrNoSpace where these apply.
+// Open opens the store in the folder dir, or makes it, and brings one of an older schema up to date. The sentinel
+// lies beside it, in dir + ".id", and so do the ballast and the backups. The error is ErrCorrupt, an *ErrSchema or
+// ErrNoSpace where these apply.
 func Open(dir string) (*Store, error) {
 	dir = filepath.Clean(dir)
 	mark, err := readSentinel(dir)
@@ -85,10 +86,23 @@ func Open(dir string) (*Store, error) {
 	if err := s.recognise(mark); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if err := s.writeSentinel(); err != nil {
+	if err := errors.Join(s.update(), s.writeSentinel(), s.Tend()); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
+}
+
+// update migrates a store that an older perdure wrote.
+func (s *Store) update() error {
+	var me identity
+	err := s.read(func(t *badger.Txn) (err error) {
+		me, err = readIdentity(t)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("read the store: %w", err)
+	}
+	return s.migrate(me)
 }
 
 // badgerOptions keep BadgerDB small, about 15 MB resident, and synced.
@@ -139,7 +153,10 @@ func openBadger(dir string) (db *badger.DB, err error) {
 // recognise checks that this is the store that the sentinel tells of, or makes a new one where there is none.
 func (s *Store) recognise(mark *sentinel) error {
 	var me identity
-	err := s.read(func(t *badger.Txn) error { return getJSON(t, key("meta", "store"), &me) })
+	err := s.read(func(t *badger.Txn) (err error) {
+		me, err = readIdentity(t)
+		return err
+	})
 	switch {
 	case errors.Is(err, ErrNotFound) && mark != nil:
 		return fmt.Errorf("%w: %s is empty, though %s says that it was in use", ErrCorrupt, s.dir, sentinelPath(s.dir))
@@ -147,7 +164,7 @@ func (s *Store) recognise(mark *sentinel) error {
 		return s.create()
 	case err != nil:
 		return fmt.Errorf("%w: %s: %w", ErrCorrupt, s.dir, err)
-	case me.Schema != Schema:
+	case me.Schema > Schema || me.Schema < 1:
 		return &ErrSchema{Have: me.Schema, Want: Schema}
 	case mark != nil && mark.ID != me.ID:
 		return fmt.Errorf("%w: %s has the id %s, and %s says %s", ErrCorrupt, s.dir, me.ID, sentinelPath(s.dir), mark.ID)
@@ -212,8 +229,13 @@ func eventCount(t *badger.Txn) (uint64, error) {
 	return strconv.ParseUint(string(data), 10, 64)
 }
 
-// Close closes the store. Only the first call does anything; the others return what it returned.
+// Close closes the store. Only the first call does anything; the others return what it returned. On a full disk it
+// is ErrNoSpace, and the store is left as a kill would leave it, all writes on disk: closing writes through mapped
+// files too. Then it may be called again.
 func (s *Store) Close() error {
+	if err := checkSpace(s.dir); errors.Is(err, ErrNoSpace) {
+		return fmt.Errorf("close the store: %w", err)
+	}
 	s.once.Do(func() {
 		s.close = s.writeSentinel()
 		if err := s.db.Close(); err != nil {
