@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -220,20 +221,18 @@ func (c *call) log(sess *workspace.Session, o logOptions) error {
 	if o.cast {
 		return c.cast(sess, r, o.from)
 	}
-	var text []byte
-	err = r.Chunks(o.from, func(_ uint64, _ time.Time, data []byte) error {
-		if o.raw {
+	if o.raw {
+		return r.Chunks(o.from, func(_ uint64, _ time.Time, data []byte) error {
 			_, err := c.r.Out.Write(data)
 			return err
-		}
-		text = append(text, data...)
-		return nil
-	})
-	if err != nil || o.raw {
-		return err
+		})
 	}
-	_, err = fmt.Fprint(c.out, screen.Strip(text))
-	return err
+	text := screen.NewStripper(c.out)
+	err = r.Chunks(o.from, func(_ uint64, _ time.Time, data []byte) error {
+		_, err := text.Write(data)
+		return err
+	})
+	return errors.Join(err, text.Close())
 }
 
 // cast writes asciicast v2 (docs.asciinema.org/manual/asciicast/v2).
@@ -243,13 +242,25 @@ func (c *call) cast(sess *workspace.Session, r *journal.Reader, from uint64) err
 		return err
 	}
 	var held []byte // the beginning of a character that the next chunk ends
-	return r.Chunks(from, func(_ uint64, at time.Time, data []byte) error {
+	var last float64
+	event := func(data []byte) error {
+		if len(data) == 0 {
+			return nil
+		}
+		_, err := fmt.Fprintf(c.out, "[%.6f, \"o\", %s]\n", last, jsonString(string(data)))
+		return err
+	}
+	err := r.Chunks(from, func(_ uint64, at time.Time, data []byte) error {
 		data = append(held, data...)
 		n := wholeUTF8(data)
 		held = append([]byte(nil), data[n:]...)
-		_, err := fmt.Fprintf(c.out, "[%.6f, \"o\", %s]\n", max(0, at.Sub(sess.Started).Seconds()), jsonString(string(data[:n])))
-		return err
+		last = max(last, at.Sub(sess.Started).Seconds()) // a player knows no way back, whatever the clock did
+		return event(data[:n])
 	})
+	if err != nil {
+		return err
+	}
+	return event(held)
 }
 
 func (c *call) briefCommand() *cobra.Command {

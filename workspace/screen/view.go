@@ -2,7 +2,6 @@ package screen
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -70,35 +69,6 @@ func lineDrawing(b byte) rune {
 		return drawing[b-0x5f]
 	}
 	return rune(b)
-}
-
-// Strip is the text of a byte stream: no sequences, no control characters but line feeds and tabs.
-func Strip(p []byte) string {
-	var b strings.Builder
-	s := sequence{}
-	for i := 0; i < len(p); {
-		if c := p[i]; s.inside(c) {
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(p[i:])
-		i += n
-		switch {
-		case r == '\r' && i < len(p) && p[i] == '\n', r == utf8.RuneError && n == 1:
-		case r == '\n' || r == '\t' || r >= 0x20 && (r < 0x7f || r >= 0xa0):
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// inside says whether c belongs to a sequence, and goes on with it.
-func (q *sequence) inside(c byte) bool {
-	if q.state == 0 && c != 0x1b {
-		return false
-	}
-	q.state, _ = transitions.Transition(q.state, c)
-	return true
 }
 
 // Overlay is bytes that lay text, reversed, over the last row; cursor and pen stay.
