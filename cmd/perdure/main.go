@@ -2,7 +2,7 @@
 //
 // One binary is all of it: the server, the host of a single session, and the command line. Most commands are
 // implemented in the server and only carried there from here, over its unix socket or, with --on, by ssh to
-// another machine; what runs here is what has to: serve, attach --direct, demo, config, completion, version.
+// another machine; what runs here is what has to: serve, attach --direct, demo, config, doctor, completion, version.
 package main
 
 import (
