@@ -10,6 +10,7 @@ import (
 )
 
 func TestACheckpointIsTheSameScreen(t *testing.T) {
+	cheap(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(10, 5, Options{})
 		feed(a, anyStream().Draw(t, "stream"))

@@ -7,14 +7,26 @@ import (
 	"go.uber.org/goleak"
 )
 
-// TestMain draws fewer streams than rapid would: each starts terminals. -rapid.checks asks for more.
+// asked is whether -rapid.checks was given.
+var asked bool
+
+// TestMain draws fewer streams than rapid would: most tests start terminals for each. -rapid.checks asks for more.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "rapid.checks" })
-	if !given {
-		_ = flag.Set("rapid.checks", "15")
-	}
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "rapid.checks" })
+	checks("10")
 	panicked = func(r any) { panic(r) }
 	goleak.VerifyTestMain(m)
+}
+
+func checks(n string) {
+	if !asked {
+		_ = flag.Set("rapid.checks", n)
+	}
+}
+
+// cheap is for tests that start no terminal.
+func cheap(t *testing.T) {
+	checks("300")
+	t.Cleanup(func() { checks("10") })
 }

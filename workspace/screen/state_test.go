@@ -26,6 +26,7 @@ func anyStream() *rapid.Generator[string] {
 }
 
 func TestOneByteAtATimeIsTheSame(t *testing.T) {
+	cheap(t)
 	rapid.Check(t, func(t *rapid.T) {
 		stream := anyStream().Draw(t, "stream")
 		a, b := New(10, 5, Options{}), New(10, 5, Options{})
@@ -43,6 +44,7 @@ func TestOneByteAtATimeIsTheSame(t *testing.T) {
 }
 
 func TestARedrawOfARedrawIsTheSame(t *testing.T) {
+	cheap(t)
 	rapid.Check(t, func(t *rapid.T) {
 		stream := anyStream().Draw(t, "stream")
 		a, b := New(10, 5, Options{}), New(10, 5, Options{})
@@ -65,6 +67,7 @@ func TestARedrawOfARedrawIsTheSame(t *testing.T) {
 }
 
 func TestAClippedRedrawFits(t *testing.T) {
+	cheap(t)
 	rapid.Check(t, func(t *rapid.T) {
 		a := New(10, 5, Options{})
 		feed(a, anyStream().Draw(t, "stream"))
