@@ -17,6 +17,7 @@ type bench struct {
 }
 
 var benches = map[string]bench{
+	"host":     {"what the host of a session weighs, idle and with full history", runHost},
 	"screen":   {"how fast a screen takes output in, and what 10,000 lines weigh, beside tmux", runScreen},
 	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
 }
