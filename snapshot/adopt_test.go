@@ -52,6 +52,24 @@ func TestObjectsOfTheUserAreLinked(t *testing.T) {
 	f.same(f.restore(snap))
 }
 
+func TestShallowObjectsAreLinkedWithTheirCut(t *testing.T) {
+	f := newFixture(t)
+	f.repo()
+	f.many()
+	f.git("add", "-A")
+	f.git("commit", "-qm", "many")
+	f.write("a.txt", "later")
+	f.git("commit", "-qam", "later")
+	origin := f.dir
+	f.dir = filepath.Join(f.base, "shallow")
+	f.gitIn(f.base, "clone", "-q", "--depth=1", "file://"+origin, f.dir)
+	snap := f.capture() // and fsck at the end
+	f.check(snap)
+	if !exists(filepath.Join(f.s.RepoPath(snap.Repo), "shallow")) {
+		t.Fatal("where history is cut was not taken along")
+	}
+}
+
 func TestDamagedObjectsAreNotLinked(t *testing.T) {
 	for _, what := range []string{"*.pack", "*.idx"} {
 		f := newFixture(t)

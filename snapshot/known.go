@@ -2,17 +2,9 @@ package snapshot
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"sort"
-	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,94 +17,6 @@ type tracked struct {
 	sparse bool
 	// assumed and intent are git's assume-unchanged and intent-to-add.
 	assumed, intent bool
-}
-
-// userIndex lists the user's index, all stages. Git reads it: an index may be
-// split, sparse, or of a version to come.
-func userIndex(ctx context.Context, p place) ([]tracked, error) {
-	defer keepTimes(filepath.Join(p.gitDir, "sharedindex.*"))()
-	// Without --sparse git would expand a sparse index, and write trees for it.
-	out, err := p.user("").run(ctx, nil, "ls-files", "--sparse", "-s", "-v", "-z", "--debug")
-	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == 129 { // of before sparse indexes
-		out, err = p.user("").run(ctx, nil, "ls-files", "-s", "-v", "-z", "--debug")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("user's index: %w", err)
-	}
-	var list []tracked
-	rest := string(out)
-	for rest != "" {
-		line, more, ok := strings.Cut(rest, "\x00")
-		meta, name, named := strings.Cut(line, "\t")
-		part := strings.Fields(meta)
-		if !ok || !named || len(part) != 4 {
-			return nil, fmt.Errorf("user's index: unexpected line %q", line)
-		}
-		flags, after, err := debugFlags(more)
-		if err != nil {
-			return nil, err
-		}
-		rest = after
-		if part[1] == "040000" {
-			if list, err = appendSparse(ctx, p, list, part[2], name); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		list = append(list, tracked{mode: part[1], oid: part[2], stage: part[3], path: name,
-			sparse: strings.EqualFold(part[0], "s"), assumed: part[0] == "h" || part[0] == "s", intent: flags&(1<<29) != 0})
-	}
-	return list, nil
-}
-
-// appendSparse adds the files of a folder that a sparse index has as one entry.
-func appendSparse(ctx context.Context, p place, list []tracked, tree, dir string) ([]tracked, error) {
-	out, err := p.user("").run(ctx, nil, "ls-tree", "-r", "-z", "--full-tree", tree)
-	if err != nil {
-		return nil, fmt.Errorf("user's index: %w", err)
-	}
-	for _, line := range fields(out) {
-		if t, ok := parseTree(line); ok {
-			t.path, t.stage, t.sparse = dir+t.path, "0", true
-			list = append(list, t)
-		}
-	}
-	return list, nil
-}
-
-// keepTimes gives files their times back when the returned function is called:
-// git touches the shared part of a split index whenever it reads it.
-func keepTimes(pattern string) func() {
-	names, _ := filepath.Glob(pattern)
-	times := map[string]fs.FileInfo{}
-	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil {
-			times[name] = info
-		}
-	}
-	return func() {
-		for name, info := range times {
-			_ = os.Chtimes(name, time.Time{}, info.ModTime()) // a zero time is left as it is
-		}
-	}
-}
-
-// debugFlags reads the five lines that --debug adds; the last ends in the
-// entry's flags.
-func debugFlags(text string) (flags uint64, rest string, err error) {
-	lines := strings.SplitN(text, "\n", 6)
-	if len(lines) != 6 {
-		return 0, "", fmt.Errorf("user's index: unexpected end")
-	}
-	_, hex, ok := strings.Cut(lines[4], "flags: ")
-	if ok {
-		flags, err = strconv.ParseUint(hex, 16, 64)
-	}
-	if !ok || err != nil {
-		return 0, "", fmt.Errorf("user's index: unexpected flags %q", lines[4])
-	}
-	return flags, lines[5], nil
 }
 
 func parseTree(line string) (tracked, bool) {

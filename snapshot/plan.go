@@ -113,9 +113,10 @@ func (s *Store) PlanRestore(ctx context.Context, snap Snapshot, r PlanRequest) (
 	}
 	defer done()
 	m.include = r.Include
+	// Only ids are compared: what is new is not kept, as nothing would refer to it.
 	t, err := m.measure(ctx, place)
 	if err == nil {
-		_, err = m.keep()
+		err = s.cut(ctx, place.id(), m.shallow)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("restore: %w", err)
