@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (g *gate) publicKey(m gossh.ConnMetadata, key gossh.PublicKey) (*gossh.Perm
 	}
 	p := permissions(&identity{
 		peer:    fmt.Sprintf("%s from %s", gossh.FingerprintSHA256(key), m.RemoteAddr()),
-		command: grant.command, noPty: grant.noPty,
+		command: grant.command, noPty: grant.noPty, forward: grant.forward,
 	})
 	if grant.noTouch {
 		p.Extensions = map[string]string{"no-touch-required": ""} // the library honours this one itself
@@ -101,6 +102,9 @@ type keyFiles []string
 
 // admit finds the first line that lets key in now, from that address. The error says why none does.
 func (files keyFiles) admit(key gossh.PublicKey, from netip.Addr, now time.Time) (grant, error) {
+	if err := strong(key); err != nil {
+		return grant{}, errors.Join(errDenied, err)
+	}
 	want := key.Marshal()
 	reasons := []error{errDenied}
 	for _, path := range files {
@@ -131,6 +135,20 @@ func (files keyFiles) admit(key gossh.PublicKey, from netip.Addr, now time.Time)
 		}
 	}
 	return grant{}, errors.Join(reasons...)
+}
+
+// minRSA is the shortest RSA key, in bits, that is still believed.
+const minRSA = 2048
+
+func strong(key gossh.PublicKey) error {
+	k, ok := key.(gossh.CryptoPublicKey)
+	if !ok {
+		return nil // keys held by hardware: none of them is RSA
+	}
+	if r, ok := k.CryptoPublicKey().(*rsa.PublicKey); ok && r.N.BitLen() < minRSA {
+		return fmt.Errorf("an RSA key of %d bits is too short", r.N.BitLen())
+	}
+	return nil
 }
 
 // readKeyFile reads a file that nobody else can have written: it and its folder belong to us or root and are not

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io"
@@ -183,8 +185,12 @@ func TestAuthorizedKeyOptions(t *testing.T) {
 		`expiry-time="202612011201Z"`:     "",
 		`expiry-time="20261201120000Z"`:   "expired",
 		`expiry-time="2020"`:              "no time",
-		`permitopen="localhost:80"`:       "not supported",
-		`permitlisten="80"`:               "not supported",
+		`permitopen="localhost:80"`:       "",
+		`permitopen="80"`:                 "not host:port",
+		`permitopen="localhost:0"`:        "no port",
+		`permitopen="localhost:99999"`:    "no port",
+		`permitlisten="80"`:               "",
+		`permitlisten="a:b:80"`:           "not host:port",
 		"cert-authority":                  "not supported",
 		"verify-required":                 "not supported",
 		"future-option":                   "not supported",
@@ -209,6 +215,23 @@ func TestAuthorizedKeyOptions(t *testing.T) {
 		}
 		if noPty := options == "restrict" || strings.Contains(options, "no-pty"); err == nil && g.noPty != noPty {
 			t.Errorf("%s: noPty %v", options, g.noPty)
+		}
+	}
+}
+
+// A key that can be factored proves nothing.
+func TestShortRSAKeysAreRefused(t *testing.T) {
+	for bits, want := range map[int]string{1024: "1024 bits", 2048: ""} {
+		t.Setenv("GODEBUG", "rsa1024min=0")
+		private, err := rsa.GenerateKey(rand.Reader, bits)
+		check(t, err)
+		signer, err := gossh.NewSignerFromKey(private)
+		check(t, err)
+		file := filepath.Join(t.TempDir(), "keys")
+		check(t, os.WriteFile(file, gossh.MarshalAuthorizedKey(signer.PublicKey()), 0o600))
+		_, err = keyFiles{file}.admit(signer.PublicKey(), netip.MustParseAddr("10.1.2.3"), time.Now())
+		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d bits: %v", bits, err)
 		}
 	}
 }

@@ -105,8 +105,17 @@ func newDoor(o doorOptions, c core) (*door, error) {
 		ConnCallback:         d.connected,
 		ServerConfigCallback: d.config,
 		// Non-nil and without the library's own handlers: what isn't listed is refused.
-		ChannelHandlers:   map[string]ssh.ChannelHandler{"session": d.session},
-		RequestHandlers:   map[string]ssh.RequestHandler{},
+		ChannelHandlers: map[string]ssh.ChannelHandler{
+			"session":                        d.session,
+			"direct-tcpip":                   d.directTCP,
+			"direct-streamlocal@openssh.com": d.directUnix,
+		},
+		RequestHandlers: map[string]ssh.RequestHandler{
+			"tcpip-forward":                          d.global(d.listenTCP),
+			"cancel-tcpip-forward":                   d.global(d.cancelTCP),
+			"streamlocal-forward@openssh.com":        d.global(d.listenUnix),
+			"cancel-streamlocal-forward@openssh.com": d.global(d.cancelUnix),
+		},
 		SubsystemHandlers: map[string]ssh.SubsystemHandler{},
 	}
 	return d, nil
@@ -188,6 +197,7 @@ func (d *door) converse(c *peerConn) {
 		return
 	}
 	defer d.untrack(c)
+	defer c.forwards.close()
 	d.server.HandleConn(c)
 }
 

@@ -16,10 +16,10 @@ type grant struct {
 	command string
 	noPty   bool
 	noTouch bool
+	forward forwardRules
 }
 
-// parseGrant reads a line's options. One that isn't known rejects the line, since it may be meant to restrict it;
-// so do permitopen and permitlisten as long as no forwarding is offered that could respect them.
+// parseGrant reads a line's options. One that isn't known rejects the line, since it may be meant to restrict it.
 func parseGrant(options []string) (grant, error) {
 	var g grant
 	for _, option := range options {
@@ -58,24 +58,43 @@ func (g *grant) set(name, value string, valued bool) error {
 			if g.expires.IsZero() || t.Before(g.expires) {
 				g.expires = t
 			}
+		case "permitopen":
+			return permit(&g.forward.opens, name, value, "")
+		case "permitlisten":
+			return permit(&g.forward.listens, name, value, "localhost")
 		default:
 			return unknown
 		}
 		return nil
 	}
 	switch name {
-	case "restrict", "no-pty":
+	case "restrict":
+		g.noPty, g.forward.none = true, true
+	case "no-port-forwarding":
+		g.forward.none = true
+	case "port-forwarding": // after restrict
+		g.forward.none = false
+	case "no-pty":
 		g.noPty = true
 	case "pty": // after restrict
 		g.noPty = false
 	case "no-touch-required":
 		g.noTouch = true
-	case "no-port-forwarding", "port-forwarding", "no-agent-forwarding", "agent-forwarding",
+	case "no-agent-forwarding", "agent-forwarding",
 		"no-x11-forwarding", "x11-forwarding", "no-user-rc", "user-rc":
 		// Nothing of these is offered to anyone.
 	default:
 		return unknown
 	}
+	return nil
+}
+
+func permit(list *[]hostPort, name, value, alone string) error {
+	p, err := parseHostPort(value, alone)
+	if err != nil {
+		return fmt.Errorf("option %s: %w", name, err)
+	}
+	*list = append(*list, p)
 	return nil
 }
 

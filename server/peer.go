@@ -33,6 +33,7 @@ type identity struct {
 	command string // forced by the key; "" if none is
 	noPty   bool
 	local   bool
+	forward forwardRules
 }
 
 // identityOf reads the identity from where only a successful authentication puts it.
@@ -55,6 +56,8 @@ type peerConn struct {
 
 	mu                 sync.Mutex
 	channels, refusing int
+
+	forwards forwards
 }
 
 func newPeer(c net.Conn, source string, kernel *identity) *peerConn {
@@ -77,16 +80,7 @@ func localPeer(c net.Conn) (*peerConn, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not a unix socket", c.LocalAddr().Network())
 	}
-	raw, err := u.SyscallConn()
-	if err != nil {
-		return nil, fmt.Errorf("ask who connects: %w", err)
-	}
-	var cred *unix.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
-	if err == nil {
-		err = credErr
-	}
+	cred, err := credentials(u)
 	if err != nil {
 		return nil, fmt.Errorf("ask who connects: %w", err)
 	}
@@ -95,6 +89,26 @@ func localPeer(c net.Conn) (*peerConn, error) {
 		return nil, fmt.Errorf("%s may not use the local socket of uid %d", name, os.Getuid())
 	}
 	return newPeer(c, "local", &identity{peer: name, pid: int(cred.Pid), local: true}), nil
+}
+
+// credentials are those of the process at the other end, as the kernel has them from the moment it connected.
+func credentials(u *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := u.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *unix.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) { cred, credErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil {
+		return nil, err
+	}
+	return cred, credErr
+}
+
+func ownUser(u *net.UnixConn) bool {
+	cred, err := credentials(u)
+	return err == nil && int(cred.Uid) == os.Getuid()
 }
 
 func (c *peerConn) local() bool { return c.kernel != nil }
