@@ -24,17 +24,24 @@ func (r *Runner) environ() []string {
 		source, all = os.Environ(), false
 	}
 	var env []string
+	// A result from go's cache says nothing of a database that is gone, and
+	// opens no file. Commands without this flag pass it over.
+	goflags := "-count=1"
 	for _, kv := range source {
 		name, _, ok := strings.Cut(kv, "=")
 		if !ok || slices.Contains(dropNames, name) || strings.HasPrefix(name, "PERDURE_") {
 			continue
 		}
 		kept := slices.Contains(keepNames, name) || slices.ContainsFunc(keepHeads, func(h string) bool { return strings.HasPrefix(name, h) })
+		if name == "GOFLAGS" {
+			goflags = strings.TrimSpace(kv[len("GOFLAGS="):] + " -count=1")
+			continue
+		}
 		if all || kept {
 			env = append(env, kv)
 		}
 	}
-	return env
+	return append(env, "GOFLAGS="+goflags)
 }
 
 // shimScript makes `go test` name every test. It adds -json only where the

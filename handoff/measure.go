@@ -31,6 +31,7 @@ func (v *verifier) checks(ctx context.Context) {
 	if err != nil {
 		before = v.state
 	}
+	v.Runner.Trace, v.Runner.Edited = true, v.editedFiles(ctx)
 	var runs []measuredCheck
 	for _, spec := range v.plan() {
 		runs = append(runs, v.measure(ctx, spec))
@@ -41,6 +42,7 @@ func (v *verifier) checks(ctx context.Context) {
 		v.rep.Checks = append(v.rep.Checks, m.run)
 	}
 	v.editsByChecks(ctx, before)
+	v.coverage(runs)
 }
 
 // ready runs --needs: while the surroundings aren't there, no check counts.

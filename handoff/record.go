@@ -28,14 +28,16 @@ type CheckRun struct {
 	Ms      int64                      `json:"ms"`
 	Tool    string                     `json:"tool"`
 	Results map[string]results.Outcome `json:"results"`
-	Opened  int                        `json:"opened"`
-	Trace   string                     `json:"trace"` // complete | partial | off
+	Opened  int                        `json:"opened"` // files of the tree that it opened
+	Trace   string                     `json:"trace"`  // complete | partial | off
 	// Problem says why the run gave no answer; see the Problem constants.
 	Problem string `json:"problem,omitempty"`
 	// Tail is the end of what it printed, kept where something went wrong.
 	Tail string `json:"tail,omitempty"`
 	// Note tells what else happened, such as processes that had to be ended.
 	Note string `json:"note,omitempty"`
+
+	seen seen // what it read, for this run only
 }
 
 // The problems of a run. Each makes a verification inconclusive, never failed.

@@ -54,6 +54,10 @@ type Runner struct {
 	Env []string
 	// Where is put into CheckRun.Where; "tree" if empty.
 	Where string
+	// Trace follows which files of Dir a check opens. Edited names files that
+	// are followed even in folders that hold dependencies.
+	Trace  bool
+	Edited []string
 	// Progress, if set, is called now and then, from one goroutine.
 	Progress func(Progress)
 }
@@ -91,6 +95,9 @@ func (r *Runner) Run(ctx context.Context, spec CheckSpec) CheckRun {
 	}
 	c.result.Ms = time.Since(c.started).Milliseconds()
 	c.read()
+	if r.Trace {
+		c.look(ctx)
+	}
 	return c.result
 }
 
@@ -135,6 +142,7 @@ func (c *run) execute(ctx context.Context) error {
 	cmd.Env = append(c.environ(), "PATH="+path, "PWD="+c.Dir, markName+"="+c.mark)
 	cmd.Stdout, cmd.Stderr = pw, pw
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	defer c.watch()()
 	err = cmd.Start()
 	pw.Close()
 	if err != nil {

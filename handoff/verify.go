@@ -33,6 +33,7 @@ type VerifyRequest struct {
 	DecodeErr error    // why a stored record couldn't be read
 	Dir       string
 	Base      string // commit where the goal started; "" if unknown
+	BaseTree  string // without a repository: the tree of its first snapshot
 	Checks    []CheckSpec
 	// Owns, Shares and Untested are globs; Flaky are test IDs.
 	Owns, Shares, Untested, Flaky []string
@@ -83,6 +84,14 @@ type Report struct {
 	Tree      string            `json:"tree,omitempty"` // the tree that was verified
 	Checks    []CheckRun        `json:"checks,omitempty"`
 	Changes   []snapshot.Change `json:"changes,omitempty"`
+	Edited    []EditedFile      `json:"edited,omitempty"` // since the base, where checks were run
+}
+
+// EditedFile says what the checks had to do with a file that was edited since
+// the base: exercised, opened, not opened or unknown.
+type EditedFile struct {
+	Path  string `json:"path"`
+	Check string `json:"check"`
 }
 
 // The scopes of a report.

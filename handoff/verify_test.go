@@ -278,7 +278,7 @@ func TestOwnership(t *testing.T) { // case 21, and another's edits
 	w.record(Claim{Finished: true})
 	w.req.Owns, w.req.Shares, w.req.OthersOwn = []string{"*.txt"}, []string{"b"}, map[string][]string{"them": {"c/**"}}
 	w.want(w.verify(), Uncovered, "uncovered d/d edited ownership", "note c/c edited owned by workspace them")
-	w.req.Owns = nil
+	w.req.Owns, w.req.Untested = nil, []string{"**"}
 	w.want(w.verify(), Holds)
 	w.req.Checks = nil
 	w.record(Claim{Finished: true}, []CheckSpec{}...)
@@ -329,4 +329,29 @@ func TestBriefAndText(t *testing.T) {
 		}
 		last = at
 	}
+}
+
+// What no check opens is uncovered, what one opens isn't, and what can't be told is said to be so.
+func TestEditedFilesThatNoCheckOpens(t *testing.T) {
+	w := newWorld(t, passing())
+	w.req.Base = w.git("rev-parse", "HEAD")
+	write(t, w.dir, map[string]string{"a.txt": "two\n", "tests/TestC": "pass\n", "docs/x.md": "x\n"})
+	w.record(Claim{Finished: true})
+	w.req.Untested = []string{"docs/**"}
+	r := w.verify()
+	if r.Checks[0].Trace == "off" {
+		t.Skip("no inotify here")
+	}
+	w.want(r, Uncovered, "uncovered a.txt not opened", "note untested 1 file")
+	for _, e := range r.Edited {
+		if want := map[string]string{"a.txt": "not opened", "tests/TestC": "opened", "docs/x.md": "not opened"}[e.Path]; e.Check != want {
+			t.Errorf("%s: %s, want %s", e.Path, e.Check, want)
+		}
+	}
+	w.req.Untested = append(w.req.Untested, "a.txt")
+	w.want(w.verify(), Holds, "note untested 2 files")
+	w.req.Untested = nil
+	w.req.Checks[0].Cmd = "sh check.sh # as make would"
+	w.record(Claim{Finished: true})
+	w.want(w.verify(), Holds, "note coverage 2 files")
 }

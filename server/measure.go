@@ -35,7 +35,7 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err != nil {
 		return measurement{}, err
 	}
-	run := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
+	run := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress, Trace: true}
 	m := measurement{snap: snap, measured: handoff.Measured{At: time.Now().UTC(), Head: snap.Head, Branch: snap.Branch, Tree: snap.Tree, Snapshot: snap.ID}}
 	if before, err := s.snaps.Read(ctx, d.Name, d.Dir); err == nil && before.Tree == snap.Tree {
 		m.measured.Nested = before.Inner

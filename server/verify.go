@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -133,7 +134,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 		return handoff.Report{}, err
 	}
 	return handoff.Verify(ctx, handoff.VerifyRequest{
-		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, Checks: checkSpecs(d),
+		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, BaseTree: s.baseTree(d), Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
 		Quick: quick, Live: live, RunDoneWhen: record != nil && record.Author == "person", Snapshots: s.snaps, Runner: run, Now: time.Now,
 		Origins: s.originsFor(d, record),
@@ -167,6 +168,23 @@ func (s *Server) runner(ctx context.Context, d workspace.Definition, record *han
 		return r, func() { os.RemoveAll(dir) }, nil
 	}
 	return r, func() {}, nil
+}
+
+// baseTree is where edited files count from without a repository: the first snapshot.
+func (s *Server) baseTree(d workspace.Definition) string {
+	if d.Base != "" {
+		return ""
+	}
+	list, err := s.store.Snapshots(d.Name)
+	if err != nil {
+		return ""
+	}
+	for _, snap := range slices.Backward(list) {
+		if !snap.At.Before(d.Created) && snap.Repo == d.Repo {
+			return snap.Tree
+		}
+	}
+	return ""
 }
 
 // othersLiveIn says whether another workspace's session works in the same directory.
