@@ -171,7 +171,7 @@ func (v *verifier) origins(ctx context.Context) map[string]Origin {
 // ignored leaves out what a check declares to write, and marked exports.
 func (v *verifier) ignored(file string) bool {
 	for _, c := range v.Checks {
-		if glob, ok := strings.CutPrefix(c.Results, "junit:"); ok && owned([]string{path.Clean(glob)}, file) {
+		if glob, ok := strings.CutPrefix(c.Results, "junit:"); ok && owned([]string{path.Join(c.Dir, glob)}, file) {
 			return true
 		}
 	}

@@ -52,12 +52,12 @@ func (c *run) look(ctx context.Context) {
 	}
 	if strings.HasPrefix(c.result.Tool, "go") {
 		env := append(c.environ(), "PATH="+c.search())
-		if files, err := trace.Compiled(ctx, c.Dir, env, goPackages(c.result)); err == nil {
+		if files, err := trace.Compiled(ctx, c.Dir, c.dir, env, goPackages(c.result)); err == nil {
 			s.compiled = files
 		}
 	}
 	for _, name := range c.profiles() {
-		data, err := readLimited(filepath.Join(c.Dir, name))
+		data, err := readLimited(filepath.Join(c.dir, name))
 		if err != nil {
 			continue
 		}
@@ -97,7 +97,7 @@ func (c *run) profiles() []string {
 		names = append(names, m[1])
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		info, err := os.Stat(filepath.Join(c.Dir, name))
+		info, err := os.Stat(filepath.Join(c.dir, name))
 		return !filepath.IsLocal(name) || err != nil || !info.Mode().IsRegular() || info.ModTime().Before(c.started)
 	})
 }

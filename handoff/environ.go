@@ -18,8 +18,8 @@ var (
 )
 
 // environ is the environment without PATH, which the caller adds.
-func (r *Runner) environ() []string {
-	source, all := r.Env, true
+func (c *run) environ() []string {
+	source, all := c.Env, true
 	if source == nil {
 		source, all = os.Environ(), false
 	}
@@ -32,7 +32,7 @@ func (r *Runner) environ() []string {
 		if !ok || slices.Contains(dropNames, name) || strings.HasPrefix(name, "PERDURE_") {
 			continue
 		}
-		kept := slices.Contains(keepNames, name) || slices.ContainsFunc(keepHeads, func(h string) bool { return strings.HasPrefix(name, h) })
+		kept := slices.Contains(keepNames, name) || slices.Contains(c.spec.Env, name) || slices.ContainsFunc(keepHeads, func(h string) bool { return strings.HasPrefix(name, h) })
 		if name == "GOFLAGS" {
 			goflags = strings.TrimSpace(kv[len("GOFLAGS="):] + " -count=1")
 			continue

@@ -17,6 +17,10 @@ func (v *verifier) checks(ctx context.Context) {
 		v.find(Note, "checks", "", "not run", "there is nothing to run them with")
 		return
 	}
+	if v.Unready != "" {
+		v.find(Inconclusive, "setup", "", "failed", v.Unready)
+		return
+	}
 	if v.Live && v.moved && v.Runner.Dir == v.Dir {
 		// The moved tree isn't what was recorded: its results say nothing
 		// about the record, and a half-typed file would halt a good one.
@@ -88,6 +92,10 @@ func (v *verifier) measure(ctx context.Context, spec CheckSpec) measuredCheck {
 			m.recorded = &v.Record.Measured.Checks[i]
 			break
 		}
+	}
+	if why := v.Refused[spec.Label]; why != "" {
+		m.run = CheckRun{Label: spec.Label, Cmd: spec.Cmd, Cwd: ".", Exit: -1, Trace: "off", Problem: ProblemConsent, Note: why}
+		return m
 	}
 	m.run = v.Runner.Run(ctx, spec)
 	if m.run.Problem != "" || m.recorded == nil || len(v.differing(m)) == 0 || ctx.Err() != nil {

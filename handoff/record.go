@@ -52,6 +52,7 @@ const (
 	ProblemKilled      = "killed"
 	ProblemEnvironment = "environment"
 	ProblemCancelled   = "cancelled"
+	ProblemConsent     = "needs consent"
 )
 
 // Measured is what perdure itself found.

@@ -32,6 +32,8 @@ const (
 // is ten minutes. Quick marks checks that an observation may run.
 type CheckSpec struct {
 	Label, Cmd, Results string
+	Dir                 string   // relative to the Runner's; "" is the same
+	Env                 []string // names of variables it gets besides the usual ones
 	Timeout             time.Duration
 	Quick               bool
 }
@@ -65,6 +67,7 @@ type Runner struct {
 // run is one check on its way.
 type run struct {
 	*Runner
+	dir     string // where it runs
 	spec    CheckSpec
 	mark    string // in the environment of every process of the check
 	started time.Time
@@ -78,13 +81,13 @@ type run struct {
 // When it returns, no process that the check started is left, not even one
 // that made a session of its own, and the note says if there were such.
 func (r *Runner) Run(ctx context.Context, spec CheckSpec) CheckRun {
-	c := &run{Runner: r, spec: spec, mark: newMark(), started: time.Now()}
-	c.result = CheckRun{Label: spec.Label, Cmd: spec.Cmd, Cwd: ".", Where: r.Where, Trace: "off", Exit: -1, Results: map[string]results.Outcome{}}
+	c := &run{Runner: r, dir: filepath.Join(r.Dir, spec.Dir), spec: spec, mark: newMark(), started: time.Now()}
+	c.result = CheckRun{Label: spec.Label, Cmd: spec.Cmd, Cwd: filepath.Clean("./" + spec.Dir), Where: r.Where, Trace: "off", Exit: -1, Results: map[string]results.Outcome{}}
 	if c.result.Where == "" {
 		c.result.Where = "tree"
 	}
 	if glob, ok := strings.CutPrefix(spec.Results, "junit:"); ok {
-		c.before = stamps(r.Dir, glob)
+		c.before = stamps(c.dir, glob)
 	}
 	if c.spec.Timeout <= 0 {
 		c.spec.Timeout = defaultTimeout
@@ -138,8 +141,8 @@ func (c *run) execute(ctx context.Context) error {
 		path = c.shim + ":" + path
 	}
 	cmd := exec.Command("/bin/sh", "-c", c.spec.Cmd)
-	cmd.Dir = c.Dir
-	cmd.Env = append(c.environ(), "PATH="+path, "PWD="+c.Dir, markName+"="+c.mark)
+	cmd.Dir = c.dir
+	cmd.Env = append(c.environ(), "PATH="+path, "PWD="+c.dir, markName+"="+c.mark)
 	cmd.Stdout, cmd.Stderr = pw, pw
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	defer c.watch()()
@@ -268,7 +271,7 @@ func (c *run) goVersion() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec go env GOVERSION")
-	cmd.Dir, cmd.Env = c.Dir, append(c.environ(), "PATH="+c.search())
+	cmd.Dir, cmd.Env = c.dir, append(c.environ(), "PATH="+c.search())
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if version := strings.TrimSpace(string(out)); err == nil && strings.HasPrefix(version, "go") {
@@ -291,14 +294,14 @@ func (c *run) resultFiles() (map[string][]byte, error) {
 		return nil, nil
 	}
 	files := map[string][]byte{}
-	for name, stamp := range stamps(c.Dir, glob) {
+	for name, stamp := range stamps(c.dir, glob) {
 		if old, ok := c.before[name]; ok && old == stamp {
 			continue
 		}
 		if stamp.size > outputLimit {
 			return nil, fmt.Errorf("%s is larger than %d MiB", name, outputLimit>>20)
 		}
-		data, err := os.ReadFile(filepath.Join(c.Dir, name))
+		data, err := os.ReadFile(filepath.Join(c.dir, name))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

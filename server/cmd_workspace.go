@@ -121,6 +121,9 @@ func (s *Server) firstSnapshot(ctx context.Context, d *workspace.Definition) err
 	if err := s.saveDefinition(ctx, *d); err != nil {
 		return err
 	}
+	if err := s.consentTo(ctx, *d, "person"); err != nil {
+		return err
+	}
 	_, err = s.capture(ctx, d.Name, "manual", "created")
 	return err
 }
@@ -244,6 +247,9 @@ func (c *call) change(ctx context.Context, d workspace.Definition, command []str
 	}
 	d.Path = c.callerPath()
 	if err := c.s.saveDefinition(ctx, d); err != nil {
+		return err
+	}
+	if err := c.s.consentTo(ctx, d, c.who.name); err != nil {
 		return err
 	}
 	if c.json {

@@ -19,10 +19,11 @@ import (
 
 // definitionFlags are the flags of new and set.
 type definitionFlags struct {
-	dir, worktree, goal, results, onMismatch, restart, base string
+	dir, worktree, goal, onMismatch, restart, base          string
 	owns, shares, questions, checks, untested, flaky, quick []string
-	include                                                 []string
-	timeout, interval                                       time.Duration
+	include, link, checkEnv, resultsOf, timeouts, checkDirs []string
+	needs, setup                                            string
+	interval                                                time.Duration
 }
 
 func (f *definitionFlags) add(fs *pflag.FlagSet) {
@@ -33,8 +34,13 @@ func (f *definitionFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.questions, "question", nil, "an open question")
 	fs.StringArrayVar(&f.checks, "check", nil, "[LABEL=]CMD: a command that shows whether the work is right")
 	fs.StringArrayVar(&f.quick, "quick", nil, "the label of a check that is quick")
-	fs.StringVar(&f.results, "results", "", "where results come from: auto, go, go-json, junit:GLOB or exit")
-	fs.DurationVar(&f.timeout, "check-timeout", 0, "how long a check may run (default 10m)")
+	fs.StringArrayVar(&f.resultsOf, "results", nil, "[LABEL=]SPEC: where results come from: auto, go, go-json, tap, junit:GLOB or exit")
+	fs.StringArrayVar(&f.timeouts, "check-timeout", nil, "[LABEL=]D: how long a check may run (default 10m)")
+	fs.StringArrayVar(&f.checkDirs, "check-dir", nil, "LABEL=DIR: a folder in the directory that a check runs in")
+	fs.StringArrayVar(&f.checkEnv, "check-env", nil, "an environment variable that checks get besides the usual ones")
+	fs.StringVar(&f.needs, "needs", "", "a command that succeeds once the environment is ready: no check counts before")
+	fs.StringVar(&f.setup, "setup", "", "a command that prepares a scratch checkout for the checks")
+	fs.StringArrayVar(&f.link, "link", nil, "what a scratch checkout shares with the directory, as node_modules (a glob; may be repeated)")
 	fs.StringArrayVar(&f.untested, "untested", nil, "paths that no check is expected to cover (a glob)")
 	fs.StringArrayVar(&f.flaky, "flaky", nil, "a test known to be flaky")
 	fs.StringVar(&f.onMismatch, "on-mismatch", "", "who repairs: agent, shell or hold")
@@ -52,7 +58,7 @@ func (f *definitionFlags) apply(d *workspace.Definition, set *pflag.FlagSet) err
 		from []string
 		to   *[]string
 		glob bool
-	}{{"owns", f.owns, &d.Owns, true}, {"shares", f.shares, &d.Shares, true}, {"untested", f.untested, &d.Untested, true}, {"include", f.include, &d.Include, true}, {"question", f.questions, &d.Questions, false}, {"flaky", f.flaky, &d.Flaky, false}} {
+	}{{"owns", f.owns, &d.Owns, true}, {"shares", f.shares, &d.Shares, true}, {"untested", f.untested, &d.Untested, true}, {"include", f.include, &d.Include, true}, {"link", f.link, &d.Link, true}, {"check-env", f.checkEnv, &d.CheckEnv, false}, {"question", f.questions, &d.Questions, false}, {"flaky", f.flaky, &d.Flaky, false}} {
 		if !set.Changed(s.flag) {
 			continue
 		}
@@ -88,19 +94,16 @@ func (f *definitionFlags) applyPlain(d *workspace.Definition, set *pflag.FlagSet
 	if f.restart != "" && f.restart != "boot" && f.restart != "never" {
 		return usage("", "--restart is boot or never, not %q", f.restart)
 	}
-	if !validResults(f.results) {
-		return usage("auto, go, go-json, junit:GLOB and exit are known", "no results %q", f.results)
+	if err := f.applyPerCheck(d, set); err != nil {
+		return err
 	}
-	if f.timeout < 0 || f.interval < 0 || (f.interval > 0 && f.interval < time.Second) {
+	if f.interval < 0 || (f.interval > 0 && f.interval < time.Second) {
 		return usage("durations are as 90s or 10m; the interval is a second at the least", "that is no duration to wait for")
 	}
-	for flag, v := range map[string]struct{ from, to *string }{"goal": {&f.goal, &d.Goal}, "results": {&f.results, &d.Results}, "on-mismatch": {&f.onMismatch, &d.OnMismatch}, "restart": {&f.restart, &d.Restart}} {
+	for flag, v := range map[string]struct{ from, to *string }{"goal": {&f.goal, &d.Goal}, "needs": {&f.needs, &d.Needs}, "setup": {&f.setup, &d.Setup}, "on-mismatch": {&f.onMismatch, &d.OnMismatch}, "restart": {&f.restart, &d.Restart}} {
 		if set.Changed(flag) {
 			*v.to = *v.from
 		}
-	}
-	if set.Changed("check-timeout") {
-		d.CheckTimeout = f.timeout
 	}
 	if set.Changed("interval") {
 		d.Interval = f.interval
@@ -113,7 +116,7 @@ func validResults(spec string) bool {
 	if glob, ok := strings.CutPrefix(spec, "junit:"); ok {
 		return glob != "" && doublestar.ValidatePattern(glob)
 	}
-	return slices.Contains([]string{"", "auto", "go", "go-json", "exit"}, spec)
+	return slices.Contains([]string{"", "auto", "go", "go-json", "tap", "exit"}, spec)
 }
 
 func parseChecks(list []string) ([]workspace.Check, error) {

@@ -31,6 +31,10 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	case <-ctx.Done():
 		return measurement{}, ctx.Err()
 	}
+	may, err := s.allowedCommands(ctx, d)
+	if err != nil {
+		return measurement{}, err
+	}
 	snap, err := s.capture(ctx, d.Name, reason, "")
 	if err != nil {
 		return measurement{}, err
@@ -40,7 +44,13 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if before, err := s.snaps.Read(ctx, d.Name, d.Dir); err == nil && before.Tree == snap.Tree {
 		m.measured.Nested = before.Inner
 	}
+	if err := s.waitReady(ctx, run, d.Name, may); err != nil {
+		return m, err
+	}
 	for _, c := range checkSpecs(d) {
+		if why := may.refused[c.Label]; why != "" {
+			return m, refused(why, "check %q needs consent", c.Label)
+		}
 		m.measured.Checks = append(m.measured.Checks, run.Run(ctx, c))
 	}
 	if err := ctx.Err(); err != nil {

@@ -31,7 +31,8 @@ const (
 	kindObservation = "observation"
 	kindHalt        = "halt"
 	kindOverride    = "override"
-	kindSeal        = "seal" // of the newest record
+	kindSeal        = "seal"    // of the newest record
+	kindConsent     = "consent" // by the hash of the command
 )
 
 // chain is the encoded records of a workspace, oldest first, from the last one that started a chain. A workspace
@@ -289,7 +290,14 @@ func (s *Server) brief(_ context.Context, d workspace.Definition) (string, error
 func checkSpecs(d workspace.Definition) []handoff.CheckSpec {
 	out := make([]handoff.CheckSpec, 0, len(d.Checks))
 	for _, c := range d.Checks {
-		out = append(out, handoff.CheckSpec{Label: c.Label, Cmd: c.Cmd, Results: d.Results, Timeout: d.CheckTimeout, Quick: c.Quick})
+		spec := handoff.CheckSpec{Label: c.Label, Cmd: c.Cmd, Dir: c.Dir, Results: d.Results, Timeout: d.CheckTimeout, Quick: c.Quick, Env: d.CheckEnv}
+		if c.Results != "" {
+			spec.Results = c.Results
+		}
+		if c.Timeout > 0 {
+			spec.Timeout = c.Timeout
+		}
+		out = append(out, spec)
 	}
 	return out
 }

@@ -27,18 +27,21 @@ type space struct {
 	name string
 	work sync.Mutex // one start, snapshot or removal at a time
 
-	mu      sync.Mutex
-	session *workspace.Session // the newest, or nil
-	typists int                // attachments that may type
-	viewers int
-	status  *workspace.Status // what the live session's host said last
-	hook    *hookReport       // what the session's agent said last
-	hooked  string            // the session that hook is of
-	told    doing             // what events were last made of
-	running *verification     // at most one
-	last    time.Time         // the last output that an interval snapshot has seen
-	taken   time.Time         // when the last interval snapshot was looked for
-	failed  *failure          // since when no snapshot can be taken, nil if one can
+	mu       sync.Mutex
+	session  *workspace.Session // the newest, or nil
+	typists  int                // attachments that may type
+	viewers  int
+	status   *workspace.Status  // what the live session's host said last
+	hook     *hookReport        // what the session's agent said last
+	hooked   string             // the session that hook is of
+	told     doing              // what events were last made of
+	running  *verification      // at most one
+	last     time.Time          // the last output that an interval snapshot has seen
+	taken    time.Time          // when the last interval snapshot was looked for
+	failed   *failure           // since when no snapshot can be taken, nil if one can
+	consents map[string]consent // by hash; nil until they are asked for
+	// retrying: a verification whose environment wasn't ready is tried again.
+	retrying bool
 }
 
 func (sp *space) live() *workspace.Session {

@@ -76,6 +76,10 @@ type details struct {
 	OnMismatch string            `json:"on_mismatch"`
 	Interval   string            `json:"interval"`
 	Created    time.Time         `json:"created"`
+	Needs      string            `json:"needs"`
+	Setup      string            `json:"setup"`
+	Link       []string          `json:"link"`
+	CheckEnv   []string          `json:"check_env"`
 	Untested   []string          `json:"untested"`
 	Flaky      []string          `json:"flaky"`
 	Include    []string          `json:"include"`
@@ -114,6 +118,9 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 		if sess.State == workspace.Lost {
 			w.Attention = &attention{Why: "lost", Since: sess.Started, Text: "the session was lost; attaching verifies and starts a fresh one"}
 		}
+	}
+	if cmd := s.unconsented(ctx, d); cmd != "" {
+		w.Attention = &attention{Why: "consent", Since: d.Created, Text: "may it run? " + cmd}
 	}
 	if w.SnapshotFailed = s.space(d.Name).snapshotFailure(); w.SnapshotFailed != nil {
 		w.Attention = &attention{Why: "disk", Since: w.SnapshotFailed.Since, Text: "no snapshot could be taken: " + w.SnapshotFailed.Error}

@@ -3,9 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -97,7 +96,11 @@ func (s *Server) runFull(ctx context.Context, name string, progress func(handoff
 		return rep, fmt.Errorf("keep the report: %w", err)
 	}
 	s.event(name, "verified", map[string]any{"verdict": string(rep.Verdict), "record": rep.Record})
-	return rep, s.settle(ctx, name, rep)
+	err = s.settle(ctx, name, rep)
+	if err == nil && waitsForNeeds(rep) {
+		s.retryWhenReady(name)
+	}
+	return rep, err
 }
 
 // verifyQuick runs no check; it is never stored as the record's verdict and releases nothing.
@@ -124,9 +127,18 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 		return goneReport(d, record), nil
 	}
 	live := s.space(d.Name).live() != nil
-	run, cleanup, err := s.runner(ctx, d, record, live && !quick, progress)
-	if err != nil {
-		return handoff.Report{}, err
+	may := allowed{}
+	run, cleanup, unready := &handoff.Runner{Dir: d.Dir}, func() {}, ""
+	if !quick {
+		if may, err = s.allowedCommands(ctx, d); err != nil {
+			return handoff.Report{}, err
+		}
+		run, cleanup, err = s.runner(ctx, d, record, live, may.setup, progress)
+		if errors.Is(err, errSetup) {
+			unready = err.Error()
+		} else if err != nil {
+			return handoff.Report{}, err
+		}
 	}
 	defer cleanup()
 	others, err := s.othersOwn(d)
@@ -136,38 +148,28 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	return handoff.Verify(ctx, handoff.VerifyRequest{
 		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, BaseTree: s.baseTree(d), Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
-		Quick: quick, Live: live, RunDoneWhen: record != nil && record.Author == "person", Snapshots: s.snaps, Runner: run, Now: time.Now,
+		Quick: quick, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Unready: unready, Snapshots: s.snaps, Runner: run, Now: time.Now,
 		Origins: s.originsFor(d, record),
 	}), nil
 }
 
 // runner runs checks in the workspace's directory, or, where a session is live in it, in a scratch checkout of the
 // record's tree. cleanup removes the scratch.
-func (s *Server) runner(ctx context.Context, d workspace.Definition, record *handoff.Record, scratch bool, progress func(handoff.Progress)) (*handoff.Runner, func(), error) {
+func (s *Server) runner(ctx context.Context, d workspace.Definition, record *handoff.Record, scratch bool, setup string, progress func(handoff.Progress)) (*handoff.Runner, func(), error) {
 	r := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
 	if record == nil || (!scratch && !s.othersLiveIn(d)) {
 		return r, func() {}, nil
 	}
-	list, err := s.store.Snapshots(d.Name)
+	snap, ok, err := s.snapshotOfTree(d.Name, record.Measured.Tree)
+	if err != nil || !ok {
+		return r, func() {}, err
+	}
+	dir, remove, err := s.scratch(ctx, d, snap, setup)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the snapshots: %w", err)
+		return r, func() {}, err
 	}
-	for _, snap := range list {
-		if snap.Tree != record.Measured.Tree {
-			continue
-		}
-		dir := filepath.Join(s.opts.State, "scratch", newID())
-		if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-			return nil, nil, fmt.Errorf("make a scratch checkout: %w", err)
-		}
-		if _, err := s.snaps.Restore(ctx, snap, dir, nil, false); err != nil {
-			os.RemoveAll(dir)
-			return nil, nil, fmt.Errorf("make a scratch checkout: %w", err)
-		}
-		r.Dir = dir
-		return r, func() { os.RemoveAll(dir) }, nil
-	}
-	return r, func() {}, nil
+	r.Dir, r.Where = dir, "scratch"
+	return r, remove, nil
 }
 
 // baseTree is where edited files count from without a repository: the first snapshot.

@@ -16,9 +16,12 @@ import (
 
 // Check is a command that shows whether the work is right.
 type Check struct {
-	Label string `json:"label"`
-	Cmd   string `json:"cmd"`
-	Quick bool   `json:"quick,omitempty"`
+	Label   string        `json:"label"`
+	Cmd     string        `json:"cmd"`
+	Quick   bool          `json:"quick,omitempty"`
+	Dir     string        `json:"dir,omitempty"`     // relative to the workspace's
+	Results string        `json:"results,omitempty"` // in place of the workspace's
+	Timeout time.Duration `json:"timeout,omitempty"` // nanoseconds, in place of the workspace's
 }
 
 // Definition is a durable slice of work with one owner.
@@ -31,7 +34,10 @@ type Definition struct {
 	Questions    []string      `json:"questions,omitempty"`
 	Checks       []Check       `json:"checks,omitempty"`
 	Results      string        `json:"results,omitempty"`
-	Needs        string        `json:"needs,omitempty"`
+	Needs        string        `json:"needs,omitempty"`         // a command that exits 0 once the environment is ready
+	Setup        string        `json:"setup,omitempty"`         // a command that prepares a scratch checkout
+	Link         []string      `json:"link,omitempty"`          // globs of what a scratch checkout shares with Dir
+	CheckEnv     []string      `json:"check_env,omitempty"`     // more environment variables that checks get
 	CheckTimeout time.Duration `json:"check_timeout,omitempty"` // nanoseconds
 	Untested     []string      `json:"untested,omitempty"`
 	Flaky        []string      `json:"flaky,omitempty"`

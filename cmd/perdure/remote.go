@@ -33,6 +33,7 @@ var remoteSpecs = []remoteSpec{
 	{"prune", "prune [--dry-run]", "Apply the keeping policy now", groupKeep},
 	{"export", "export NAME --to DIR", "Write everything in open forms, for leaving", groupKeep},
 	{"handoff", "handoff record|show|log|export|verify|repair|override NAME", "Record, verify and repair handoffs", groupKeep},
+	{"consent", "consent NAME [--allow HASH|--revoke HASH]", "Show and decide what may be run for a workspace", groupKeep},
 	{"brief", "brief NAME", "Print what a fresh session is told", groupKeep},
 }
 

@@ -21,13 +21,13 @@ type goPackage struct {
 }
 
 // Compiled gives the files below dir, relative to it, that are compiled or embedded into the tests of packages: go's own
-// answer, which no cache hides. env is the check's environment, PATH included.
-func Compiled(ctx context.Context, dir string, env, packages []string) (map[string]bool, error) {
+// answer, which no cache hides. go is asked in the folder at; env is the check's environment, PATH included.
+func Compiled(ctx context.Context, dir, at string, env, packages []string) (map[string]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	const fields = "-json=Dir,Standard,GoFiles,CgoFiles,CFiles,CXXFiles,HFiles,SFiles,SysoFiles,EmbedFiles,TestGoFiles,XTestGoFiles,TestEmbedFiles,XTestEmbedFiles"
 	cmd := exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", `exec go list -e -deps -test "$@"`, "sh", fields, "--"}, packages...)...)
-	cmd.Dir, cmd.Env, cmd.WaitDelay = dir, env, time.Second
+	cmd.Dir, cmd.Env, cmd.WaitDelay = at, env, time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)

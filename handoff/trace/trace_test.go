@@ -51,7 +51,7 @@ func TestCompiledIsGosOwnAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := Compiled(context.Background(), dir, os.Environ(), []string{"m/a"})
+	files, err := Compiled(context.Background(), dir, dir, os.Environ(), []string{"m/a"})
 	if err != nil {
 		t.Fatal(err)
 	}
