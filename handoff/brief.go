@@ -13,6 +13,7 @@ type BriefRequest struct {
 	Record          *Record
 	Report          *Report
 	Checks          []CheckSpec
+	Deliveries      []string // a line each
 }
 
 // Brief is what a fresh session is told, as Markdown: first what can't be
@@ -26,6 +27,7 @@ func Brief(r BriefRequest) string {
 		b.line("%s", r.Goal)
 	}
 	r.claims(b)
+	b.list("Deliveries", r.Deliveries)
 	r.facts(b)
 	r.howTo(b)
 	return b.String()

@@ -151,6 +151,7 @@ func (c *run) execute(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
+	defer supervise(cmd.Process.Pid, c.mark)()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)

@@ -136,7 +136,12 @@ func (s *Server) details(ctx context.Context, d workspace.Definition) (details, 
 	}
 	out := details{summary: w, Shares: some(d.Shares), Questions: some(d.Questions), Command: some(d.Command), Base: d.Base, Store: s.snaps.RepoPath(d.Repo), Path: d.Path,
 		CheckCmds: some(d.Checks), Results: d.Results, Restart: d.Restart, OnMismatch: d.OnMismatch, Interval: interval.String(), Created: d.Created,
-		Needs: d.Needs, Setup: d.Setup, Link: some(d.Link), CheckEnv: some(d.CheckEnv), Untested: some(d.Untested), Flaky: some(d.Flaky), Include: some(d.Include), Overrides: []json.RawMessage{}}
+		Needs: d.Needs, Setup: d.Setup, Link: some(d.Link), CheckEnv: some(d.CheckEnv), Untested: some(d.Untested), Flaky: some(d.Flaky), Include: some(d.Include), Overrides: []json.RawMessage{}, Deliveries: []delivery{}}
+	for _, x := range s.deliveriesOf(d.Name) {
+		x = shownDelivery(x)
+		x.Report = nil
+		out.Deliveries = append(out.Deliveries, x)
+	}
 	overrides, err := s.store.Overrides(d.Name)
 	if err != nil {
 		return out, fmt.Errorf("read the overrides: %w", err)
@@ -177,6 +182,9 @@ func (c *call) describe(w details) error {
 	}
 	for _, o := range w.Overrides {
 		row("override", "%s", o)
+	}
+	for _, x := range w.Deliveries {
+		row("delivery", "%s %s → %s: %s %s", x.ID, x.From, x.To, x.State, x.Verdict)
 	}
 	row("store", "%s", w.Store)
 	return t.Flush()

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -116,46 +115,9 @@ func (c *call) recordCommand() *cobra.Command {
 		if h != nil {
 			return refused(fmt.Sprintf("`perdure handoff repair %s --explain 'SUBJECT: why' …` answers the findings", d.Name), "%s is halted: %s", d.Name, h.Reason)
 		}
-		return c.measured(cmd.Context(), f.wait, func(ctx context.Context) (handoff.Record, error) {
-			return c.s.record(ctx, d.Name, recordRequest{author: c.who.author(), claim: claim}, nil)
-		})
+		return c.measured(cmd.Context(), f.wait, pendingRecord{Workspace: d.Name, Kind: "record", Claim: claim})
 	}
 	return cmd
-}
-
-// measured runs what measures in the server's own time: after a while the caller is told `pending`, and leaving
-// cancels nothing.
-func (c *call) measured(ctx context.Context, wait bool, do func(context.Context) (handoff.Record, error)) error {
-	type outcome struct {
-		record handoff.Record
-		err    error
-	}
-	done := make(chan outcome, 1)
-	c.s.wg.Go(func() {
-		r, err := do(c.s.ctx)
-		done <- outcome{r, err}
-	})
-	var late <-chan time.Time
-	if !wait {
-		t := time.NewTimer(pendingAfter)
-		defer t.Stop()
-		late = t.C
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-late:
-		if c.json {
-			return c.print(map[string]any{"pending": true})
-		}
-		_, err := fmt.Fprintln(c.out, "pending: the checks still run; the record is not in force yet (`perdure handoff log` shows it when it is)")
-		return err
-	case o := <-done:
-		if o.err != nil {
-			return o.err
-		}
-		return c.printRecorded(o.record)
-	}
 }
 
 func (c *call) printRecorded(r handoff.Record) error {
@@ -192,7 +154,7 @@ func (c *call) repairCommand() *cobra.Command {
 			return err
 		}
 		if carry {
-			return c.measured(cmd.Context(), f.wait, func(ctx context.Context) (handoff.Record, error) { return c.s.carry(ctx, d.Name, c.who.author(), nil) })
+			return c.measured(cmd.Context(), f.wait, pendingRecord{Workspace: d.Name, Kind: "carry"})
 		}
 		if len(explain) == 0 {
 			return usage("--explain 'SUBJECT: T' for each finding, or --carry", "a repair says what happened")
@@ -201,9 +163,7 @@ func (c *call) repairCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return c.measured(cmd.Context(), f.wait, func(ctx context.Context) (handoff.Record, error) {
-			return c.s.repair(ctx, d.Name, recordRequest{author: c.who.author(), claim: claim, explain: explain}, nil)
-		})
+		return c.measured(cmd.Context(), f.wait, pendingRecord{Workspace: d.Name, Kind: "repair", Claim: claim, Explain: explain})
 	}
 	return cmd
 }

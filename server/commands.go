@@ -123,6 +123,7 @@ func (c *call) tree() *cobra.Command {
 	root.AddCommand(c.attachCommand(), c.relayCommand(), c.nextCommand(), c.startCommand(), c.stopCommand(), c.peekCommand(), c.sendCommand(), c.waitCommand(), c.logCommand())
 	root.AddCommand(c.snapshotCommand(), c.snapshotsCommand(), c.diffCommand(), c.catCommand(), c.restoreCommand())
 	root.AddCommand(c.usageCommand(), c.pruneCommand(), c.exportCommand())
+	root.AddCommand(c.deliverCommand(), c.inboxCommand(), c.acceptCommand(), c.rejectCommand())
 	root.AddCommand(c.consentCommand(), c.handoffCommand(), c.briefCommand(), c.versionCommand())
 	return root
 }

@@ -29,7 +29,7 @@ type consent struct {
 // runnable is a command that perdure would run for a workspace, and whether it may.
 type runnable struct {
 	Hash    string `json:"hash"`
-	Kind    string `json:"kind"` // check, needs, setup or done_when
+	Kind    string `json:"kind"` // check, needs, setup, done_when or delivered
 	Label   string `json:"label,omitempty"`
 	Cmd     string `json:"cmd"`
 	Allowed bool   `json:"allowed"`
@@ -110,6 +110,18 @@ func (s *Server) commands(ctx context.Context, d workspace.Definition) ([]runnab
 		}
 		if r.Claim != nil && r.Claim.Next != nil {
 			add("done_when", "", r.Claim.Next.DoneWhen, r.Author == handoff.AuthorPerson || own[r.Claim.Next.DoneWhen])
+		}
+	}
+	for _, x := range s.waiting(d) { // a delivered command is a stranger's
+		r, err := handoff.Decode(x.Encoded)
+		if err != nil {
+			continue
+		}
+		for _, c := range r.Measured.Checks {
+			if !own[c.Cmd] {
+				own[c.Cmd] = true
+				add("delivered", c.Label, c.Cmd, false)
+			}
 		}
 	}
 	return out, nil

@@ -140,7 +140,7 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		return nil, false, nil
 	case 'c':
 		fmt.Fprintln(out, "perdure: running the checks again")
-		r, err := a.s.carry(ctx, a.d.Name, "person", nil)
+		r, err := a.s.carry(ctx, a.d.Name, recordRequest{author: "person"}, nil)
 		if err != nil {
 			return nil, false, err
 		}

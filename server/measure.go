@@ -9,15 +9,24 @@ import (
 
 	"perdure/handoff"
 	"perdure/handoff/results"
+	"perdure/snapshot"
 	"perdure/workspace"
 )
 
 // recordRequest is a claim, and what it answers.
 type recordRequest struct {
+	id      string // of the record, decided before
 	author  string
 	claim   handoff.Claim
 	repairs string   // the record that this one repairs
 	explain []string // 'SUBJECT: T', one for each finding
+}
+
+func (q recordRequest) recordID() string {
+	if q.id != "" {
+		return q.id
+	}
+	return newID()
 }
 
 // measure runs the workspace's checks on a tree that must not move meanwhile.
@@ -47,13 +56,7 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err := s.waitReady(ctx, run, d.Name, may); err != nil {
 		return m, err
 	}
-	for _, c := range checkSpecs(d) {
-		if why := may.refused[c.Label]; why != "" {
-			return m, refused(why, "check %q needs consent", c.Label)
-		}
-		m.measured.Checks = append(m.measured.Checks, run.Run(ctx, c))
-	}
-	if err := ctx.Err(); err != nil {
+	if m.measured.Checks, err = runChecks(ctx, d, run, may); err != nil {
 		return m, err
 	}
 	after, err := s.snaps.Read(ctx, d.Name, d.Dir)
@@ -61,7 +64,13 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 		return m, fmt.Errorf("read the tree after the checks: %w", err)
 	}
 	if after.Tree != snap.Tree || !maps.Equal(after.Inner, m.measured.Nested) {
-		return m, s.movedError(ctx, after.Repo, snap.Tree, after.Tree)
+		if may.setup == "" {
+			return m, s.movedError(ctx, after.Repo, snap.Tree, after.Tree)
+		}
+		// Somebody works on: the tree that was to be recorded is measured in a checkout of its own.
+		if m.measured.Checks, err = s.checksInScratch(ctx, d, snap, may, progress); err != nil {
+			return m, err
+		}
 	}
 	if snap.Head != "" {
 		if paths, ok, err := s.snaps.ChangedSince(ctx, d.Dir, after.Repo, snap.Head, snap.Tree); err == nil && ok {
@@ -69,6 +78,26 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 		}
 	}
 	return m, nil
+}
+
+func runChecks(ctx context.Context, d workspace.Definition, run *handoff.Runner, may allowed) ([]handoff.CheckRun, error) {
+	var out []handoff.CheckRun
+	for _, c := range checkSpecs(d) {
+		if why := may.refused[c.Label]; why != "" {
+			return nil, refused(why, "check %q needs consent", c.Label)
+		}
+		out = append(out, run.Run(ctx, c))
+	}
+	return out, ctx.Err()
+}
+
+func (s *Server) checksInScratch(ctx context.Context, d workspace.Definition, snap snapshot.Snapshot, may allowed, progress func(handoff.Progress)) ([]handoff.CheckRun, error) {
+	dir, remove, err := s.scratch(ctx, d, snap, may.setup)
+	if err != nil {
+		return nil, err
+	}
+	defer remove()
+	return runChecks(ctx, d, &handoff.Runner{Dir: dir, Path: d.Path, Where: "scratch", Progress: progress, Trace: true}, may)
 }
 
 // movedError names the files that changed under the checks.
@@ -119,7 +148,7 @@ func (s *Server) record(ctx context.Context, name string, q recordRequest, progr
 	if len(mismatches) > 0 {
 		return handoff.Record{}, contradicted(mismatches)
 	}
-	r := handoff.Record{ID: newID(), Author: q.author, Workspace: name, Measured: m.measured, Claim: &claim, Repairs: q.repairs, Explain: q.explain}
+	r := handoff.Record{ID: q.recordID(), Author: q.author, Workspace: name, Measured: m.measured, Claim: &claim, Repairs: q.repairs, Explain: q.explain}
 	if r, err = s.appendRecord(ctx, name, r); err != nil {
 		return r, err
 	}
@@ -170,7 +199,7 @@ func (s *Server) repair(ctx context.Context, name string, q recordRequest, progr
 }
 
 // carry runs the checks again and keeps the claims, where no result changed.
-func (s *Server) carry(ctx context.Context, name, author string, progress func(handoff.Progress)) (handoff.Record, error) {
+func (s *Server) carry(ctx context.Context, name string, q recordRequest, progress func(handoff.Progress)) (handoff.Record, error) {
 	old, chain, err := s.inForce(name)
 	if err == nil {
 		err = s.sound(ctx, name, chain)
@@ -196,12 +225,12 @@ func (s *Server) carry(ctx context.Context, name, author string, progress func(h
 		return handoff.Record{}, refused(fmt.Sprintf("`perdure handoff repair %s --explain 'SUBJECT: why' …` answers each finding", name),
 			"results changed, so the claims can't be carried:\n  %s", strings.Join(diff, "\n  "))
 	}
-	r := handoff.Record{ID: newID(), Author: author, Workspace: name, Measured: m.measured, Claim: old.Claim, Repairs: old.ID}
+	r := handoff.Record{ID: q.recordID(), Author: q.author, Workspace: name, Measured: m.measured, Claim: old.Claim, Repairs: old.ID}
 	if r, err = s.appendRecord(ctx, name, r); err != nil {
 		return r, err
 	}
-	s.event(name, "recorded", map[string]any{"record": r.ID, "seq": r.Seq, "by": author, "carried": old.ID})
-	if err := s.release(ctx, name, "repaired", map[string]any{"record": r.ID, "repairs": old.ID, "carried": true, "by": author}); err != nil {
+	s.event(name, "recorded", map[string]any{"record": r.ID, "seq": r.Seq, "by": q.author, "carried": old.ID})
+	if err := s.release(ctx, name, "repaired", map[string]any{"record": r.ID, "repairs": old.ID, "carried": true, "by": q.author}); err != nil {
 		return r, err
 	}
 	_, err = s.writeBrief(ctx, d)

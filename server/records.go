@@ -284,7 +284,7 @@ func (s *Server) brief(_ context.Context, d workspace.Definition) (string, error
 	if n := len(reports); n > 0 && (r == nil || reports[n-1].Record == r.ID) {
 		last = &reports[n-1]
 	}
-	return handoff.Brief(handoff.BriefRequest{Name: d.Name, Dir: d.Dir, Goal: d.Goal, Owns: d.Owns, Questions: d.Questions, Record: r, Report: last, Checks: checkSpecs(d)}), nil
+	return handoff.Brief(handoff.BriefRequest{Name: d.Name, Dir: d.Dir, Goal: d.Goal, Owns: d.Owns, Questions: d.Questions, Record: r, Report: last, Checks: checkSpecs(d), Deliveries: s.deliveryLines(d)}), nil
 }
 
 func checkSpecs(d workspace.Definition) []handoff.CheckSpec {

@@ -61,6 +61,8 @@ type Server struct {
 
 	feed   feed
 	checks chan struct{} // the box's check queue: one token for each check that may run
+
+	deliveries deliveries
 }
 
 // maxChecks is how many checks may run on the box at one time.
@@ -99,6 +101,9 @@ func (s *Server) serve(ctx context.Context) error {
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}
+	if err := s.loadDeliveries(ctx); err != nil {
+		return err
+	}
 	d, err := newDoor(doorOptions{HostKey: filepath.Join(s.opts.State, "host_key"), AuthorizedKeys: s.opts.AuthorizedKeys, Login: s.login, Logger: s.log}, s)
 	if err != nil {
 		return fmt.Errorf("open the door: %w", err)
@@ -125,6 +130,7 @@ func (s *Server) serve(ctx context.Context) error {
 	s.wg.Go(func() { s.keep(ctx) })
 	s.wg.Go(func() { s.tend(ctx) })
 	s.wg.Go(func() { s.comeBack(ctx) })
+	s.wg.Go(func() { s.resumePending(ctx) })
 
 	var failure error
 	select {

@@ -84,6 +84,7 @@ type details struct {
 	Flaky      []string          `json:"flaky"`
 	Include    []string          `json:"include"`
 	Overrides  []json.RawMessage `json:"overrides"`
+	Deliveries []delivery        `json:"deliveries"`
 }
 
 // workingFor is how long after its last output a session still counts as working.
@@ -121,6 +122,10 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 	}
 	if cmd := s.unconsented(ctx, d); cmd != "" {
 		w.Attention = &attention{Why: "consent", Since: d.Created, Text: "may it run? " + cmd}
+	}
+	if waiting := s.waiting(d); len(waiting) > 0 {
+		x := waiting[0]
+		w.Attention = &attention{Why: "delivery", Since: x.At, Text: fmt.Sprintf("unverified, from %s: `perdure accept %s`", x.From, x.ID)}
 	}
 	if w.SnapshotFailed = s.space(d.Name).snapshotFailure(); w.SnapshotFailed != nil {
 		w.Attention = &attention{Why: "disk", Since: w.SnapshotFailed.Since, Text: "no snapshot could be taken: " + w.SnapshotFailed.Error}

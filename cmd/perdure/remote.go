@@ -34,6 +34,10 @@ var remoteSpecs = []remoteSpec{
 	{"export", "export NAME --to DIR", "Write everything in open forms, for leaving", groupKeep},
 	{"handoff", "handoff record|show|log|export|verify|repair|override NAME", "Record, verify and repair handoffs", groupKeep},
 	{"consent", "consent NAME [--allow HASH|--revoke HASH]", "Show and decide what may be run for a workspace", groupKeep},
+	{"deliver", "deliver TO [--from NAME] [-m T]", "Send the record in force to another workspace", groupKeep},
+	{"inbox", "inbox [NAME]", "List deliveries, and what became of them", groupKeep},
+	{"accept", "accept ID [--merge]", "Verify a delivery, and merge it if it holds", groupKeep},
+	{"reject", "reject ID --because T", "Turn a delivery down", groupKeep},
 	{"brief", "brief NAME", "Print what a fresh session is told", groupKeep},
 }
 
