@@ -66,7 +66,7 @@ func (g *gate) publicKey(m gossh.ConnMetadata, key gossh.PublicKey) (*gossh.Perm
 	}
 	p := permissions(&identity{
 		peer:    fmt.Sprintf("%s from %s", gossh.FingerprintSHA256(key), m.RemoteAddr()),
-		command: grant.command, noPty: grant.noPty, forward: grant.forward,
+		command: grant.command, noPty: grant.noPty, forward: grant.forward, rights: grant.rights,
 	})
 	if grant.noTouch {
 		p.Extensions = map[string]string{"no-touch-required": ""} // the library honours this one itself

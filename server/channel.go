@@ -225,7 +225,7 @@ func (s *channel) request(command string) *Request {
 	r := &Request{
 		User: s.user, Local: s.id.local, Peer: s.id.peer, PeerPid: s.id.pid,
 		Command: command, Env: env,
-		In: s.ch, Out: s.ch, Err: s.ch.Stderr(),
+		Rights: s.id.rights, In: s.ch, Out: s.ch, Err: s.ch.Stderr(),
 		Resizes: s.resizes, Signals: s.signals,
 	}
 	if s.term != nil {

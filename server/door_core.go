@@ -24,6 +24,10 @@ func (s *Server) handle(ctx context.Context, r *Request) Exit {
 	if r.Term == nil && r.Err == nil {
 		r.Err = r.Out
 	}
+	if err := r.Rights.check(r); err != nil {
+		s.log.Info("refused", "user", r.User, "peer", r.Peer, "err", err)
+		return Exit{Status: report(err, false, r.Out, r.Err)}
+	}
 	if relayLine(r.Command) {
 		return s.command(ctx, r) // from any user: USER is who `ssh` logs in as
 	}
@@ -55,7 +59,7 @@ func relayLine(line string) bool {
 // handleWorkspace attaches, or runs a command in the workspace's directory.
 func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.Definition) Exit {
 	if r.Command == "" && r.Term != nil {
-		return s.attach(ctx, r, d.Name, false)
+		return s.attach(ctx, r, d.Name, r.Rights.readOnly)
 	}
 	command := r.Command
 	if command == "" {
@@ -102,7 +106,7 @@ func (s *Server) pick(ctx context.Context, r *Request) Exit {
 	if name == "" {
 		return Exit{}
 	}
-	return s.attach(ctx, r, name, false)
+	return s.attach(ctx, r, name, r.Rights.readOnly)
 }
 
 // choose is pick for a relay: the name that the person chose, "" where they left.

@@ -77,10 +77,10 @@ func (r forwardRules) mayListen(host string, port int) bool {
 	return len(r.listens) == 0 && loopback(host)
 }
 
-// mayUnix says whether the key may reach and make unix sockets. One that is held to a command or to some ports may
+// mayUnix says whether the key may reach and make unix sockets. One that is held to a command, to workspaces or to ports may
 // not: the server's own socket, which asks for no key, would let it out of that.
 func (r forwardRules) mayUnix(id *identity) bool {
-	return !r.none && len(r.opens) == 0 && len(r.listens) == 0 && id.command == ""
+	return !r.none && len(r.opens) == 0 && len(r.listens) == 0 && id.command == "" && !id.rights.noCommands && len(id.rights.workspaces) == 0
 }
 
 func loopback(host string) bool {

@@ -17,6 +17,7 @@ type grant struct {
 	noPty   bool
 	noTouch bool
 	forward forwardRules
+	rights  rights
 }
 
 // parseGrant reads a line's options. One that isn't known rejects the line, since it may be meant to restrict it.
@@ -62,18 +63,24 @@ func (g *grant) set(name, value string, valued bool) error {
 			return permit(&g.forward.opens, name, value, "")
 		case "permitlisten":
 			return permit(&g.forward.listens, name, value, "localhost")
+		case "perdure-workspaces":
+			return g.rights.limit(value)
 		default:
 			return unknown
 		}
 		return nil
 	}
 	switch name {
+	case "perdure-read-only":
+		g.rights.readOnly, g.rights.noCommands, g.forward.none = true, true, true
+	case "perdure-no-commands":
+		g.rights.noCommands = true
 	case "restrict":
 		g.noPty, g.forward.none = true, true
 	case "no-port-forwarding":
 		g.forward.none = true
-	case "port-forwarding": // after restrict
-		g.forward.none = false
+	case "port-forwarding": // after restrict; one who only watches forwards nothing
+		g.forward.none = g.rights.readOnly
 	case "no-pty":
 		g.noPty = true
 	case "pty": // after restrict

@@ -34,6 +34,7 @@ type identity struct {
 	noPty   bool
 	local   bool
 	forward forwardRules
+	rights  rights
 }
 
 // identityOf reads the identity from where only a successful authentication puts it.

@@ -127,6 +127,7 @@ func (l *relay) greet() error {
 			l.hello = f
 		case wire.Attach:
 			l.attach = f
+			l.attach.ReadOnly = f.ReadOnly || l.r.Rights.readOnly
 		default:
 			return fmt.Errorf("%T is out of order", f)
 		}

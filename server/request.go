@@ -26,6 +26,7 @@ type Request struct {
 	Out     io.Writer         // raw bytes; newlines are not translated
 	Err     io.Writer         // raw bytes of the extended data stream
 	Resizes <-chan Terminal   // the latest size only
+	Rights  rights            // what the key may do with workspaces
 	Signals <-chan string     // names as in RFC 4254: "INT", "TERM", …
 }
 
