@@ -90,3 +90,10 @@ func TestKilledWriter(t *testing.T) {
 		}
 	}
 }
+
+// A power cut loses what wasn't synced, and a kill doesn't show the difference: what the store asks BadgerDB for does.
+func TestEveryWriteIsSynced(t *testing.T) {
+	if o := badgerOptions(storeDir(t)); !o.SyncWrites || o.ReadOnly || o.InMemory {
+		t.Fatalf("sync %v, read-only %v, in memory %v", o.SyncWrites, o.ReadOnly, o.InMemory)
+	}
+}
