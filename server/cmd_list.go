@@ -134,7 +134,7 @@ func (s *Server) details(ctx context.Context, d workspace.Definition) (details, 
 	if interval == 0 {
 		interval = defaultInterval
 	}
-	out := details{summary: w, Shares: some(d.Shares), Questions: some(d.Questions), Command: some(d.Command), Base: d.Base, Store: s.snaps.RepoPath(d.Repo), Path: d.Path,
+	out := details{summary: w, Shares: some(d.Shares), Questions: some(d.Questions), Command: some(d.Command), Agent: d.Agent, Base: d.Base, Store: s.snaps.RepoPath(d.Repo), Path: d.Path,
 		CheckCmds: some(d.Checks), Results: d.Results, Restart: d.Restart, OnMismatch: d.OnMismatch, Interval: interval.String(), Created: d.Created,
 		Needs: d.Needs, Setup: d.Setup, Link: some(d.Link), CheckEnv: some(d.CheckEnv), Untested: some(d.Untested), Flaky: some(d.Flaky), Include: some(d.Include), Overrides: []json.RawMessage{}, Deliveries: []delivery{}}
 	for _, x := range s.deliveriesOf(d.Name) {

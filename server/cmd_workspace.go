@@ -70,6 +70,9 @@ func (c *call) create(ctx context.Context, name string, command []string, f *def
 	if err := f.apply(&d, set); err != nil {
 		return err
 	}
+	if err := c.takeAgent(&d, command, f, set); err != nil {
+		return err
+	}
 	if err := c.s.overlaps(d); err != nil {
 		return err
 	}
@@ -218,8 +221,8 @@ func (c *call) change(ctx context.Context, d workspace.Definition, command []str
 	if command == nil && !anyChanged(set) {
 		return usage("`perdure set --help` lists what can be", "nothing is to be changed")
 	}
-	if command != nil {
-		d.Command = command
+	if err := c.takeAgent(&d, command, f, set); err != nil {
+		return err
 	}
 	if set.Changed("dir") {
 		dir, err := c.directory(f, set)

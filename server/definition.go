@@ -22,7 +22,7 @@ type definitionFlags struct {
 	dir, worktree, goal, onMismatch, restart, base          string
 	owns, shares, questions, checks, untested, flaky, quick []string
 	include, link, checkEnv, resultsOf, timeouts, checkDirs []string
-	needs, setup                                            string
+	needs, setup, agent                                     string
 	interval                                                time.Duration
 }
 
@@ -41,6 +41,7 @@ func (f *definitionFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.needs, "needs", "", "a command that succeeds once the environment is ready: no check counts before")
 	fs.StringVar(&f.setup, "setup", "", "a command that prepares a scratch checkout for the checks")
 	fs.StringArrayVar(&f.link, "link", nil, "what a scratch checkout shares with the directory, as node_modules (a glob; may be repeated)")
+	fs.StringVar(&f.agent, "agent", "", "the agent that works here: a preset, see `agent list`")
 	fs.StringArrayVar(&f.untested, "untested", nil, "paths that no check is expected to cover (a glob)")
 	fs.StringArrayVar(&f.flaky, "flaky", nil, "a test known to be flaky")
 	fs.StringVar(&f.onMismatch, "on-mismatch", "", "who repairs: agent, shell or hold")

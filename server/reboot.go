@@ -63,7 +63,7 @@ func (s *Server) restart(ctx context.Context, d workspace.Definition, last *work
 	if rep.Verdict == handoff.Invalid || d.OnMismatch == "hold" || !own || !isDir(d.Dir) {
 		return nil
 	}
-	agent := len(d.Command) > 0 && d.OnMismatch != "shell"
+	agent := !d.Person() && d.OnMismatch != "shell"
 	_, err = s.startSession(ctx, d, startOptions{verdict: h.Verdict, repair: true, shell: !agent})
 	return err
 }
@@ -77,7 +77,7 @@ func (s *Server) agentRepairs(ctx context.Context, d workspace.Definition) bool 
 	case "shell":
 		return false
 	}
-	return len(d.Command) > 0 && s.ownEditsOnly(ctx, d, s.space(d.Name).newest())
+	return !d.Person() && s.ownEditsOnly(ctx, d, s.space(d.Name).newest())
 }
 
 // ownEditsOnly says whether nobody but the workspace's own last session can have edited the tree since the record: a

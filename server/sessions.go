@@ -250,14 +250,18 @@ func (s *Server) startSession(ctx context.Context, d workspace.Definition, o sta
 		return nil, err
 	}
 	id := newID()
+	run, agentEnv, err := s.launch(d, id)
+	if err != nil {
+		return nil, err
+	}
 	req := workspace.StartRequest{
 		Definition: d, ID: id, SessionDir: filepath.Join(s.workspaceDir(d.Name), "sessions", id), Dir: d.Dir,
-		Argv: s.sessionArgv(d, o.shell), Repair: o.repair, Executable: s.opts.Executable, Cols: 80, Rows: 24, Term: "xterm-256color",
+		Argv: s.sessionArgv(run, o.shell), Repair: o.repair, Executable: s.opts.Executable, Cols: 80, Rows: 24, Term: "xterm-256color",
 	}
 	if o.term != nil && o.term.Cols > 0 && o.term.Rows > 0 {
 		req.Cols, req.Rows, req.Term = o.term.Cols, o.term.Rows, o.term.Term
 	}
-	req.Env = s.sessionEnv(d, id, req.Term, o)
+	req.Env = append(s.sessionEnv(d, id, req.Term, o), agentEnv...)
 	sess, err := workspace.Start(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("start a session of %s: %w", d.Name, err)

@@ -67,6 +67,7 @@ type details struct {
 	Shares     []string          `json:"shares"`
 	Questions  []string          `json:"questions"`
 	Command    []string          `json:"command"`
+	Agent      string            `json:"agent"`
 	Base       string            `json:"base"`
 	Store      string            `json:"store"`
 	Path       string            `json:"path"`

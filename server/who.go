@@ -56,7 +56,7 @@ func (s *Server) identify(r *Request) caller {
 	}
 	c.inside = sp.name
 	d, err := s.store.Workspace(sp.name)
-	if err == nil && len(d.Command) > 0 && !repairShell(sess) {
+	if err == nil && !d.Person() && !repairShell(sess) {
 		c.agentOf = sp.name
 	}
 	return c

@@ -48,8 +48,14 @@ type Definition struct {
 	Base         string        `json:"base,omitempty"`        // the commit that edited files count from
 	Path         string        `json:"path,omitempty"`        // the PATH that commands run with
 	Command      []string      `json:"command,omitempty"`     // empty: the person's shell
+	Agent        string        `json:"agent,omitempty"`       // the preset that makes the command, where Command is empty
 	Created      time.Time     `json:"created"`
 	Repo         string        `json:"repo,omitempty"` // the id of its snapshot repository
+}
+
+// Person says whether the sessions are the person's own shell, not an agent's.
+func (d Definition) Person() bool {
+	return len(d.Command) == 0 && (d.Agent == "" || d.Agent == "shell")
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)

@@ -15,6 +15,7 @@ const (
 	statusFailed      = 1
 	statusUsage       = 2
 	statusMissing     = 3
+	statusRefused     = 4
 	statusUnreachable = 5
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo})
+	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo, "claude": fakeClaude, "gemini": fakeClaude})
 }
 
 // TestScript runs testdata/script/*.txtar, each with a home and a state folder of its own.
