@@ -72,7 +72,7 @@ func (a *app) root() *cobra.Command {
 		&cobra.Group{ID: groupHere, Title: "On this machine:"})
 	root.AddCommand(a.remoteCommands()...)
 	root.AddCommand(a.attachCommand(), a.connectCommand(), a.nextCommand(), a.relayCommand())
-	root.AddCommand(a.serveCommand(), a.demoCommand(), a.agentCommand(), a.hookCommand(), a.configCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand())
+	root.AddCommand(a.serveCommand(), a.demoCommand(), a.agentCommand(), a.mcpCommand(), a.hookCommand(), a.configCommand(), a.doctorCommand(), a.completionCommand(), a.versionCommand())
 	root.SetHelpCommand(a.helpCommand())
 	root.SetHelpCommandGroupID(groupHere)
 	return root
