@@ -67,7 +67,7 @@ func TestAnAgentRecordsByMCP(t *testing.T) {
 		t.Fatalf("brief: %s", text)
 	}
 	for name, args := range map[string]any{
-		"a field that isn't known": map[string]any{"finished": true, "pased": []string{"x"}},
+		"a field that isn't known": map[string]any{"finished": true, "passes": []string{"x"}},
 		"a wrong type":             map[string]any{"finished": "yes"},
 		"neither next nor end":     map[string]any{},
 		"both next and end":        map[string]any{"finished": true, "next": map[string]any{"do": "x"}},

@@ -72,7 +72,7 @@ func TestPresetsOfAConfiguration(t *testing.T) {
 	if err != nil || all["mine"].Start[0] != "mine" || all["mine"].Conversation != None {
 		t.Fatalf("%v, %v", all, err)
 	}
-	for _, bad := range []string{"[agents.mine]\nstrat = []", "[agents.mine]\nconversation = \"latest\"", "[agents.mine.hooks]\nx = \"y\"", "[agents.\"../x\"]\n", "[agents.m.files]\n\"../x\" = \"\""} {
+	for _, bad := range []string{"[agents.mine]\nbegin = []", "[agents.mine]\nconversation = \"latest\"", "[agents.mine.hooks]\nx = \"y\"", "[agents.\"../x\"]\n", "[agents.m.files]\n\"../x\" = \"\""} {
 		if _, err := DecodeAll([]byte(bad)); err == nil {
 			t.Errorf("taken: %s", bad)
 		}
