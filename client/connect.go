@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"perdure/client/link"
+	"perdure/client/predict"
 	"perdure/workspace/screen"
 	"perdure/workspace/wire"
 )
@@ -25,7 +27,8 @@ type ConnectOptions struct {
 	RemotePath string // of perdure at the far end; empty means "perdure", found there
 	Workspace  string // empty asks for one
 	ReadOnly   bool
-	Whole      bool // never skip output, however far behind
+	Whole      bool         // never skip output, however far behind
+	Predict    predict.Mode // when guesses are shown; empty means adaptive
 	Stdin      *os.File
 	Stdout     *os.File
 	Stderr     io.Writer
@@ -92,7 +95,7 @@ func (c *connection) Up() error {
 	if c.t, err = openTerminal(c.o.Stdin, c.o.Stdout); err != nil {
 		return err
 	}
-	c.d = newDisplay(c.o.Stdout, c.t.size())
+	c.d = newDisplay(c.o.Stdout, c.t.size(), cmp.Or(c.o.Predict, predict.Adaptive))
 	c.pumps.Go(c.keys)
 	c.pumps.Go(c.watch)
 	// What our model doesn't know must not be there, or it could not be painted back.
@@ -192,12 +195,16 @@ func (c *connection) describe(s link.State) string {
 	if !s.Up {
 		return c.downLine(s)
 	}
+	right, wrong := c.d.guess.Counts()
 	text := fmt.Sprintf("perdure: %s: the link answers in %s", c.name, s.RTT.Round(100*time.Microsecond))
 	if s.Redials > 0 {
 		text += fmt.Sprintf("; connected again %s, last %s ago", times(s.Redials), time.Since(s.Since).Round(time.Second))
 	}
 	if s.Pending > 0 {
 		text += fmt.Sprintf("; %d bytes typed are on their way", s.Pending)
+	}
+	if right+wrong > 0 {
+		text += fmt.Sprintf("; %d keys foreseen, %d wrongly", right+wrong, wrong)
 	}
 	return text
 }
@@ -229,6 +236,9 @@ func (c *connection) watch() {
 // Session notes where we are.
 func (c *connection) Session(_, workspace string, fresh bool) error {
 	c.name = workspace
+	if c.d != nil && fresh {
+		return c.d.forget()
+	}
 	return nil
 }
 
@@ -263,11 +273,30 @@ func (c *connection) Skipped(n uint64) error {
 	return nil
 }
 
-// Tty and Echoed are for predictions.
-func (c *connection) Tty(wire.Tty) {}
+// Typed guesses what the keys will show.
+func (c *connection) Typed(p []byte, end uint64, rtt time.Duration) error {
+	if c.d == nil {
+		return nil
+	}
+	return c.d.typed(p, end, rtt)
+}
 
-// Echoed is for predictions.
-func (c *connection) Echoed(uint64) error { return nil }
+// Tty tells the guesses how the terminal treats input.
+func (c *connection) Tty(f wire.Tty) error {
+	if c.d == nil {
+		return nil
+	}
+	c.d.guess.Tty(f.Echo, f.Canonical)
+	return c.d.refresh()
+}
+
+// Echoed has the guesses compared with what shows.
+func (c *connection) Echoed(offset uint64) error {
+	if c.d == nil {
+		return nil
+	}
+	return c.d.echoed(offset)
+}
 
 // sayAfter is the silence after which the person is told.
 const sayAfter = 3 * time.Second

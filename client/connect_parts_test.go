@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"perdure/client/predict"
 	"perdure/workspace/screen"
 )
 
@@ -82,7 +83,7 @@ func TestTheStatusLineLeavesTheStreamWhole(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d := newDisplay(w, size{cols: 80, rows: 24})
+		d := newDisplay(w, size{cols: 80, rows: 24}, predict.Never)
 		_ = d.write(stream[:cut])
 		_ = d.say("LINE", 0)
 		drawn := d.drawn

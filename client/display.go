@@ -5,6 +5,7 @@ import (
 	"os"
 	"time"
 
+	"perdure/client/predict"
 	"perdure/workspace/screen"
 )
 
@@ -25,10 +26,12 @@ type display struct {
 	drawn  bool
 	until  time.Time // when the line goes; zero for when it is replaced
 	rows   int
+	guess  *predict.Predictor
+	over   []int // rows that guesses are drawn over
 }
 
-func newDisplay(out *os.File, z size) *display {
-	return &display{out: out, model: screen.New(int(z.cols), int(z.rows), screen.Options{History: 1}), rows: int(z.rows)}
+func newDisplay(out *os.File, z size, m predict.Mode) *display {
+	return &display{out: out, guess: predict.New(m), model: screen.New(int(z.cols), int(z.rows), screen.Options{History: 1}), rows: int(z.rows)}
 }
 
 func (d *display) close() { d.model.Close() }
@@ -52,6 +55,9 @@ func (d *display) write(p []byte) error {
 	}
 	b := d.erase()
 	_, _ = d.model.Write(data[:cut]) // it never fails
+	if d.guess.Open() {
+		d.guess.Check(d.model.View())
+	}
 	b = append(b, data[:cut]...)
 	return d.put(append(b, d.draw()...))
 }
@@ -98,20 +104,63 @@ func (d *display) resize(z size) error {
 	return d.put(append(b, d.draw()...))
 }
 
-// erase is bytes that take away what is drawn over the program's screen.
-func (d *display) erase() []byte {
-	if !d.drawn {
-		return nil
-	}
-	d.drawn = false
-	return d.model.Row(d.rows - 1)
+// typed guesses what keys will show; end is the input offset after them.
+func (d *display) typed(p []byte, end uint64, rtt time.Duration) error {
+	d.guess.Link(rtt)
+	d.guess.Type(d.model.View(), p, end, time.Now())
+	return d.refresh()
 }
 
-// draw is bytes that put it there.
-func (d *display) draw() []byte {
-	if d.line == "" || d.torn {
+// echoed compares the guesses with what shows, now that the echo of the input before the offset does.
+func (d *display) echoed(offset uint64) error {
+	d.guess.Echoed(offset)
+	if !d.guess.Open() {
 		return nil
 	}
-	d.drawn = true
-	return d.model.Overlay(d.line)
+	d.guess.Check(d.model.View())
+	return d.refresh()
+}
+
+// forget drops the guesses, for when the screen becomes another.
+func (d *display) forget() error {
+	d.guess.Reset()
+	return d.refresh()
+}
+
+// refresh draws anew what lies over the program's screen.
+func (d *display) refresh() error {
+	before := len(d.over)
+	draw, _ := d.guess.Draw(time.Now())
+	if before == 0 && draw == nil {
+		return nil
+	}
+	b := d.erase()
+	return d.put(append(b, d.draw()...))
+}
+
+// erase is bytes that take away what is drawn over the program's screen.
+func (d *display) erase() (b []byte) {
+	for _, row := range d.over {
+		b = append(b, d.model.Row(row)...)
+	}
+	d.over = nil
+	if d.drawn {
+		d.drawn = false
+		b = append(b, d.model.Row(d.rows-1)...)
+	}
+	return b
+}
+
+// draw is bytes that put it there: the line first, since the cursor belongs after the guesses.
+func (d *display) draw() (b []byte) {
+	if d.torn {
+		return nil
+	}
+	if d.line != "" {
+		d.drawn = true
+		b = d.model.Overlay(d.line)
+	}
+	guesses, rows := d.guess.Draw(time.Now())
+	d.over = rows
+	return append(b, guesses...)
 }

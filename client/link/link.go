@@ -51,7 +51,9 @@ type Handler interface {
 	Redraw(p []byte) error
 	// Skipped says that so many bytes of output were left out, or are gone.
 	Skipped(bytes uint64) error
-	Tty(wire.Tty)
+	// Typed is called with input before it is sent; end is the offset after it, rtt the smoothed round trip.
+	Typed(p []byte, end uint64, rtt time.Duration) error
+	Tty(wire.Tty) error
 	// Echoed says that the output so far shows the echo of input before the offset.
 	Echoed(offset uint64) error
 	// Link tells of the link's state: when it changes, and about once a second while it is down.
@@ -124,7 +126,10 @@ func (l *Link) post(fn func()) {
 func (l *Link) Type(p []byte) int {
 	n := l.state.in.reserve(len(p))
 	if n > 0 {
-		l.post(func() { l.state.in.append(p[:n]) })
+		l.post(func() {
+			l.state.in.append(p[:n])
+			l.state.failed = l.o.Handler.Typed(p[:n], l.state.in.end(), l.state.rtt.smooth)
+		})
 	}
 	return n
 }

@@ -24,6 +24,7 @@ type state struct {
 	acked     uint64
 	resized   bool
 	going     *string
+	failed    error // of a call of the handler's in a post
 
 	cur      *conn
 	tries    []*conn // being made
@@ -72,6 +73,7 @@ func (l *Link) Run(ctx context.Context) (Result, error) {
 			return r.result, ctx.Err()
 		case fn := <-l.posts:
 			fn()
+			err, l.state.failed = l.state.failed, nil
 		case in := <-l.frames:
 			err = r.take(in)
 		case <-changed:
@@ -149,6 +151,7 @@ func (r *runner) adopt(c *conn, now time.Time) error {
 	s.since = now
 	s.in.sent = max(s.in.base, c.taken)
 	s.resized = true // the window may have changed since Attach was written
+	r.ping(c, now)   // how far is it?
 	if !s.up {
 		s.up = true
 		return r.o.Handler.Up()
@@ -204,7 +207,9 @@ func (r *runner) frame(c *conn, f wire.Frame, now time.Time) error {
 	case wire.Pong:
 		if c.waiting && f.N == c.ping {
 			c.waiting, c.fast = false, false
-			s.rtt.sample(now.Sub(c.pinged))
+			if took := now.Sub(c.pinged); took < s.rtt.dead(false) { // else it was away, not slow
+				s.rtt.sample(took)
+			}
 		}
 	case wire.Session:
 		fresh := f.ID != s.session
@@ -228,7 +233,7 @@ func (r *runner) frame(c *conn, f wire.Frame, now time.Time) error {
 			c.typed = now
 		}
 	case wire.Tty:
-		h.Tty(f)
+		return h.Tty(f)
 	case wire.EchoAck:
 		return h.Echoed(f.Offset)
 	case wire.Exited:

@@ -10,6 +10,7 @@ import (
 
 	"perdure/client"
 	"perdure/client/link"
+	"perdure/client/predict"
 	"perdure/workspace"
 )
 
@@ -23,6 +24,9 @@ connection may ask questions; later ones are silent, and stop with the reason wh
 
 HOST is what your ssh configuration knows it as; it defaults to --on or PERDURE_ON. A single argument is the workspace
 where there is such a default, unless it holds an @ or a colon. Without NAME a list is shown.
+
+What you type shows at once on a slow link, underlined until the answer is here; wrong guesses are taken back, and nothing
+shows where the far end asks for a password.
 
 Without a terminal the session's output is followed from its beginning, byte for byte, and input is passed on; there are
 no escapes, and a workspace that is halted is refused.
@@ -40,16 +44,24 @@ Exit status: the session's own; 128 and its number if a signal ended it; 0 after
 
 func (a *app) connectCommand() *cobra.Command {
 	var o client.ConnectOptions
+	var mode string
 	c := &cobra.Command{
 		Use:     "connect [[USER@]HOST[:PORT]] [NAME]",
 		Short:   "Attach from anywhere, and stay attached",
 		Long:    connectLong,
 		Example: "  perdure connect box auth\n  perdure connect me@box:2222 auth --read-only",
 		GroupID: groupWork, Args: cobra.MaximumNArgs(2), ValidArgsFunction: cobra.NoFileCompletions,
-		RunE: func(c *cobra.Command, args []string) error { return a.connect(c.Context(), o, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			switch o.Predict = predict.Mode(mode); o.Predict {
+			case predict.Adaptive, predict.Always, predict.Never:
+				return a.connect(c.Context(), o, args)
+			}
+			return usageError("--predict is adaptive, always or never, not %q", mode)
+		},
 	}
 	f := c.Flags()
 	f.BoolVar(&o.ReadOnly, "read-only", false, "watch, and type nothing")
+	f.StringVar(&mode, "predict", string(predict.Adaptive), "show what you type before the answer is here: adaptive (where the link is slow), always or never")
 	f.StringVar(&o.RemotePath, "remote-path", "", "where perdure is at the far end, if not on the PATH there")
 	f.BoolVar(&o.Whole, "no-skip", false, "show all output, however far behind; else the screen is shown instead once it is 8 MiB and 5 s behind")
 	return c

@@ -21,7 +21,8 @@ var arrows = map[string][]string{
 	"handoff/results":   {},
 	"server":            {"workspace", "workspace/agent", "workspace/wire", "workspace/journal", "workspace/screen", "snapshot", "handoff", "handoff/results", "server/store"},
 	"server/store":      {"workspace", "snapshot", "handoff"},
-	"client":            {"workspace/wire", "workspace/screen", "client/link"},
+	"client":            {"workspace/wire", "workspace/screen", "client/link", "client/predict"},
+	"client/predict":    {"workspace/screen"},
 	"client/link":       {"workspace/wire"},
 }
 
