@@ -18,6 +18,8 @@ type bench struct {
 
 var benches = map[string]bench{
 	"host":     {"what the host of a session weighs, idle and with full history", runHost},
+	"predict":  {"how soon a typed character shows, beside ssh and mosh", runPredict},
+	"resume":   {"how soon something new shows after a blackhole, beside ssh and mosh", runResume},
 	"screen":   {"how fast a screen takes output in, and what 10,000 lines weigh, beside tmux", runScreen},
 	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
 }

@@ -27,6 +27,7 @@ type box struct {
 	dir, bin, app string
 	env           []string
 	port          string
+	in            string // the network namespace of the server, "" for ours
 	server        *exec.Cmd
 }
 
@@ -108,11 +109,15 @@ func (b *box) want(status int, args ...string) string {
 	return out
 }
 
-var ready = regexp.MustCompile(`ready on 127\.0\.0\.1:(\d+)`)
+var ready = regexp.MustCompile(`ready on [\d.]+:(\d+)`)
 
 func (b *box) serve(listen string) {
 	b.t.Helper()
-	b.server = exec.Command(b.bin, "serve", "--listen", listen)
+	argv := []string{b.bin, "serve", "--listen", listen}
+	if b.in != "" {
+		argv = append([]string{"ip", "netns", "exec", b.in}, argv...)
+	}
+	b.server = exec.Command(argv[0], argv[1:]...)
 	b.server.Env = b.env
 	r, w, err := os.Pipe()
 	if err != nil {
