@@ -154,7 +154,7 @@ type viewer struct {
 
 func (p *peers) view(peer, line string) (*viewer, error) {
 	if peer == "perdure" {
-		if out, err := p.command(p.net.Far, p.bin, "new", "bench", "--dir", p.dir, "--", "sh", "-c", line).CombinedOutput(); err != nil {
+		if out, err := p.command(p.net.Far, p.bin, "new", "bench", "--dir", p.work(), "--", "sh", "-c", line).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("make the workspace: %w: %s", err, out)
 		}
 	}
@@ -241,4 +241,11 @@ func havePeers() (list []string) {
 	}
 	fmt.Println("  mosh is not installed: not measured")
 	return list
+}
+
+// work is a folder for the workspace.
+func (p *peers) work() string {
+	dir := filepath.Join(p.dir, "work")
+	_ = os.MkdirAll(dir, 0o700) // what can't be made is told by whoever uses it
+	return dir
 }
