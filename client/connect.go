@@ -40,7 +40,7 @@ type ConnectOptions struct {
 //
 // The error is a *[link.FinalError] where it comes with an exit status of its own.
 func Connect(ctx context.Context, o ConnectOptions) (int, error) {
-	c := &connection{o: o, leaving: make(chan struct{}), tty: isTerminal(o.Stdin) && isTerminal(o.Stdout)}
+	c := &connection{o: o, last: link.State{Up: true}, leaving: make(chan struct{}), tty: isTerminal(o.Stdin) && isTerminal(o.Stdout)}
 	ctx, c.cancel = context.WithCancel(ctx)
 	defer c.cancel()
 	k := &caller{host: o.Host, ssh: o.SSH, path: o.RemotePath, stderr: orDiscard(o.Stderr)}
@@ -296,6 +296,20 @@ func (c *connection) Echoed(offset uint64) error {
 		return nil
 	}
 	return c.d.echoed(offset)
+}
+
+// Tick takes a line away whose time is over, and shows guesses whose answers are late.
+func (c *connection) Tick() error {
+	if c.d == nil {
+		return nil
+	}
+	if c.last.Up && c.d.passed(time.Now()) {
+		return c.d.say("", 0)
+	}
+	if len(c.d.over) > 0 {
+		return nil // they show already
+	}
+	return c.d.refresh()
 }
 
 // sayAfter is the silence after which the person is told.

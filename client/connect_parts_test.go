@@ -5,9 +5,11 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
+	"perdure/client/link"
 	"perdure/client/predict"
 	"perdure/workspace/screen"
 )
@@ -111,5 +113,27 @@ func TestTheStatusLineLeavesTheStreamWhole(t *testing.T) {
 			t.Fatalf("cut at %d: %q", cut, all.Bytes())
 		}
 		d.close()
+	}
+}
+
+// A line for a time goes by itself; one about the link doesn't replace it before.
+func TestALineGoesWhenItsTimeIsOver(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	d := newDisplay(w, size{cols: 80, rows: 24}, predict.Never)
+	defer d.close()
+	_ = d.say("help", time.Hour)
+	_ = d.say("no answer", 0)
+	if d.line != "help" || d.passed(time.Now()) || !d.passed(time.Now().Add(2*time.Hour)) {
+		t.Fatalf("%q, until %v", d.line, d.until)
+	}
+	c := &connection{d: d, last: link.State{Up: true}}
+	d.until = time.Now().Add(-time.Second)
+	if err := c.Tick(); err != nil || d.line != "" || d.drawn {
+		t.Errorf("%v: %q is left", err, d.line)
 	}
 }

@@ -96,6 +96,9 @@ func (d *display) say(text string, long time.Duration) error {
 	return d.put(append(b, d.draw()...))
 }
 
+// passed says whether the line was for a time that is over.
+func (d *display) passed(now time.Time) bool { return !d.until.IsZero() && now.After(d.until) }
+
 // resize follows the window, which the terminal has reflowed by itself.
 func (d *display) resize(z size) error {
 	b := d.erase()

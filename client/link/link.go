@@ -58,6 +58,8 @@ type Handler interface {
 	Echoed(offset uint64) error
 	// Link tells of the link's state: when it changes, and about once a second while it is down.
 	Link(State) error
+	// Tick is called about once a second, for what goes by itself.
+	Tick() error
 }
 
 // State is what the link does.

@@ -244,7 +244,7 @@ func (r *runner) say(now time.Time) error {
 	t := s.report(now)
 	same := t.Up == s.told.Up && (t.Up || t.Silence-s.told.Silence < tick/2 && t.Pending == s.told.Pending && t.Trying == s.told.Trying)
 	if same {
-		return nil
+		return r.o.Handler.Tick()
 	}
 	s.told = t
 	return r.o.Handler.Link(t)
