@@ -163,6 +163,7 @@ func (h *host) spawn() error {
 		return fmt.Errorf("start %s: %w", h.b.Argv[0], err)
 	}
 	h.tty, h.cmd = tty, cmd
+	h.lookAtTty()
 	return nil
 }
 
