@@ -17,7 +17,8 @@ func (b *box) sshd() string {
 	b.t.Helper()
 	path, err := exec.LookPath("sshd")
 	if err != nil {
-		if path = "/usr/sbin/sshd"; !exists(path) {
+		path = "/usr/sbin/sshd"
+		if _, err := os.Stat(path); err != nil {
 			b.t.Skip("no sshd")
 		}
 	}
@@ -63,11 +64,6 @@ func (b *box) sshd() string {
 			b.t.Fatalf("sshd doesn't answer: %v", err)
 		}
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 // Port 22 is enough: through the machine's ordinary sshd, with a login shell that prints something first, through a
