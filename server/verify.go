@@ -120,8 +120,8 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	if err != nil && decodeErr == nil {
 		decodeErr = err
 	}
-	if decodeErr == nil {
-		decodeErr = s.sound(ctx, d.Name, chain)
+	if decodeErr == nil && !quick { // what attaches must not wait for the ledger
+		decodeErr = s.sameInLedger(ctx, d.Name, chain)
 	}
 	if !isDir(d.Dir) {
 		return goneReport(d, record), nil
