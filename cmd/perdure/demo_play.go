@@ -125,7 +125,7 @@ func (d *demo) connect(ctx context.Context, want *regexp.Regexp, lines int) (str
 
 var (
 	// A redrawn row ends with its last letter: the blank of the prompt need not come.
-	agentPrompt = regexp.MustCompile(`(^|\n)agent\$ ?$`)
+	agentPrompt = regexp.MustCompile(`(^|\n)( *perdure: [^\n]*)?agent\$ *(perdure: [^\n]*)?$`) // a notice may share its row
 	morePrompt  = regexp.MustCompile(`\n> $`)
 )
 

@@ -182,7 +182,7 @@ func (d *demo) lostSession(ctx context.Context, before standing) error {
 	return err
 }
 
-var freshSession = regexp.MustCompile(`(?s)a fresh session starts.*\nagent\$ ?$`)
+var freshSession = regexp.MustCompile(`(?s)a fresh session starts.*\n( *perdure: [^\n]*)?agent\$ *(perdure: [^\n]*)?$`)
 
 func (d *demo) continued(ctx context.Context) error {
 	d.tell.say("Back at the desk. Nothing is continued on trust: the check runs again, and is compared with the record test by test. It holds, known failures and all, so a fresh agent starts, with a brief.")
