@@ -3,7 +3,7 @@
 // A check is any command. What it says about single tests decides a
 // verification, not its exit status alone: `go test ./... || true` exits 0
 // over failures, and a suite that lost a test still says "ok". Parse knows
-// go test (JSON, and text with or without -v), cargo test, pytest and JUnit
+// go test (JSON, and text with or without -v), cargo test, pytest, TAP and JUnit
 // files; everything else is one test, named by the check's label, that passed
 // if the command exited 0.
 //
@@ -50,7 +50,7 @@ func (o Outcome) rank() int {
 
 // Set is what one run of a check said.
 type Set struct {
-	// Tool is what was recognised: "go", "cargo", "pytest", "junit" or "exit".
+	// Tool is what was recognised: "go", "cargo", "pytest", "tap", "junit" or "exit".
 	Tool  string
 	Tests map[string]Outcome
 	// Complete says that every test of the run is in Tests: plain text of
@@ -83,7 +83,7 @@ func (s *Set) failures() int {
 }
 
 // Parse reads the results of one run. spec is "" or "auto" (recognise it),
-// "go", "go-json", "junit:GLOB" (files holds the matching files written by
+// "go", "go-json", "tap", "junit:GLOB" (files holds the matching files written by
 // this run) or "exit". output is what the command printed, exit its status.
 //
 // A run with a status other than 0 always has a failure: where none was
@@ -121,10 +121,16 @@ func parse(spec string, output []byte, files map[string][]byte, exit int, label 
 			return set, nil
 		}
 		return newSet("go"), nil
+	case spec == "tap":
+		set, found := parseTAP(output)
+		if !found {
+			return set, fmt.Errorf("no TAP output")
+		}
+		return set, nil
 	case spec == "" || spec == "auto":
 		return recognise(output, exit, label), nil
 	}
-	return newSet("exit"), fmt.Errorf("unknown results spec %q (auto, go, go-json, junit:GLOB, exit)", spec)
+	return newSet("exit"), fmt.Errorf("unknown results spec %q (auto, go, go-json, tap, junit:GLOB, exit)", spec)
 }
 
 func exitOnly(exit int, label string) Set {
@@ -147,7 +153,7 @@ func parseGo(output []byte) (Set, bool) {
 }
 
 func recognise(output []byte, exit int, label string) Set {
-	for _, p := range []func([]byte) (Set, bool){parseGo, parseCargo, parsePytest} {
+	for _, p := range []func([]byte) (Set, bool){parseGo, parseCargo, parsePytest, recogniseTAP} {
 		if set, ok := p(output); ok {
 			return set
 		}
