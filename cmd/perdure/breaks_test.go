@@ -223,12 +223,18 @@ func (x *terminal) kill() {
 	x.tty.Close()
 }
 
-// event waits until the log has an event of this kind, by following it.
+// event waits until the log of app has so many events of this kind, by following it.
 func (b *box) event(kind string, after int) {
+	b.t.Helper()
+	b.follow(kind, after, "app")
+}
+
+// follow waits for events of any workspace, or of the one that is named.
+func (b *box) follow(kind string, after int, name ...string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, b.bin, "events", "app", "--follow", "--json")
+	cmd := exec.CommandContext(ctx, b.bin, append([]string{"events", "--follow", "--json"}, name...)...)
 	cmd.Env = b.env
 	out, err := cmd.StdoutPipe()
 	if err != nil {

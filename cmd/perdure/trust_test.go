@@ -145,9 +145,7 @@ func TestAFullDiskIsAnErrorAndNothingIsLost(t *testing.T) {
 		}
 	}
 	b.attentionIs("disk")
-	if out := b.want(0, "events", "--json"); !strings.Contains(out, `"low_space"`) {
-		t.Errorf("no event low_space: %s", out)
-	}
+	b.follow("low_space", 1)
 	fillDisk(t, disk, 0)
 	b.want(1, "snapshot", "app")
 	x := b.direct()
