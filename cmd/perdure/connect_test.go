@@ -21,7 +21,7 @@ import (
 type cutter struct {
 	t      *testing.T
 	l      net.Listener
-	to     func() string
+	to     string
 	budget func() int64 // bytes that a connection may carry in both directions; negative for no end
 
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type cutter struct {
 	late  chan struct{}
 }
 
-func newCutter(t *testing.T, to func() string, budget func() int64) *cutter {
+func newCutter(t *testing.T, to string, budget func() int64) *cutter {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,9 +48,19 @@ func newCutter(t *testing.T, to func() string, budget func() int64) *cutter {
 	return c
 }
 
+// address is where the server listens, now and after it was started again.
+func (b *box) address() string { return "127.0.0.1:" + b.port }
+
 func (c *cutter) port() string {
 	_, port, _ := net.SplitHostPort(c.l.Addr().String())
 	return port
+}
+
+// allow says what later connections may carry before they break.
+func (c *cutter) allow(budget func() int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.budget = budget
 }
 
 func (c *cutter) accept() {
@@ -59,7 +69,7 @@ func (c *cutter) accept() {
 		if err != nil {
 			return
 		}
-		far, err := net.Dial("tcp", c.to())
+		far, err := net.Dial("tcp", c.to)
 		if err != nil { // the server is down
 			near.Close()
 			continue
@@ -67,7 +77,9 @@ func (c *cutter) accept() {
 		c.mu.Lock()
 		c.conns[near], c.conns[far] = struct{}{}, struct{}{}
 		c.mu.Unlock()
+		c.mu.Lock()
 		left := &allowance{left: c.budget()}
+		c.mu.Unlock()
 		c.all.Go(func() { c.pump(near, far, left) })
 		c.all.Go(func() { c.pump(far, near, left) })
 	}
@@ -167,7 +179,7 @@ func TestNothingIsLostAndNothingTwiceAcrossCuts(t *testing.T) {
 		defer mu.Unlock()
 		return 3000 + rnd.Int64N(60000)
 	}
-	c := newCutter(t, func() string { return "127.0.0.1:" + b.port }, func() int64 { return budget() })
+	c := newCutter(t, b.address(), func() int64 { return budget() })
 	cmd := b.connect(c.port(), "app")
 	out := &watched{want: "ready", seen: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
@@ -175,7 +187,7 @@ func TestNothingIsLostAndNothingTwiceAcrossCuts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.budget = func() int64 { return 60000 } // the first connection must come about
+	c.allow(func() int64 { return 60000 }) // the first connection must come about
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -195,9 +207,7 @@ func TestNothingIsLostAndNothingTwiceAcrossCuts(t *testing.T) {
 		case <-c.late:
 			t.Fatalf("only %d cuts came about", i)
 		}
-		mu.Lock()
-		c.budget = budget
-		mu.Unlock()
+		c.allow(budget)
 		if i%10 == 5 {
 			b.kill()
 			b.serve("127.0.0.1:" + b.port)
@@ -206,7 +216,7 @@ func TestNothingIsLostAndNothingTwiceAcrossCuts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.budget = func() int64 { return -1 }
+	c.allow(func() int64 { return -1 })
 	err = cmd.Wait()
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 7 {
@@ -285,7 +295,7 @@ func TestARefusedKeyEndsTheRedials(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBox(t)
 			b.want(0, "new", "app", "--", "sh", "-c", "echo up; read x; exit 9")
-			c := newCutter(t, func() string { return "127.0.0.1:" + b.port }, func() int64 { return -1 })
+			c := newCutter(t, b.address(), func() int64 { return -1 })
 			cmd := b.connect(c.port(), "app")
 			var errOut bytes.Buffer
 			cmd.Stderr = &errOut

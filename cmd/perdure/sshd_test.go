@@ -72,7 +72,7 @@ func TestConnectThroughAnOrdinarySSHServer(t *testing.T) {
 	b := newBox(t)
 	b.want(0, "new", "app", "--", "sh", "-c", "echo ready; read a; echo got $a; read b; echo got $b; exit 9")
 	port := b.sshd()
-	c := newCutter(t, func() string { return "127.0.0.1:" + port }, func() int64 { return -1 })
+	c := newCutter(t, "127.0.0.1:"+port, func() int64 { return -1 })
 	ssh := "ssh -F /dev/null -i " + b.dir + "/key -o IdentitiesOnly=yes -o LogLevel=ERROR -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
 	cmd := exec.Command(b.bin, "connect", "127.0.0.1:"+c.port(), "app")
 	cmd.Env = append(b.env, fmt.Sprintf("PERDURE_SSH=%s -o 'ProxyCommand=%s -W %%h:%%p -p %s 127.0.0.1'", ssh, ssh, port))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -121,8 +122,38 @@ func (p *pane) text() []string {
 // state is all that tmux tells of the pane: flags, history and screen with colours, and the screen behind.
 func (p *pane) state() string {
 	p.x.t.Helper()
-	return p.x.run("display", "-p", "-t", p.name, flags, ";", "capture-pane", "-p", "-e", "-t", p.name, "-S", "-", ";",
-		"display", "-p", "behind:", ";", "capture-pane", "-p", "-e", "-a", "-q", "-t", p.name)
+	return perCell(p.x.run("display", "-p", "-t", p.name, flags, ";", "capture-pane", "-p", "-e", "-t", p.name, "-S", "-", ";",
+		"display", "-p", "behind:", ";", "capture-pane", "-p", "-e", "-a", "-q", "-t", p.name))
+}
+
+var sgr = regexp.MustCompile(`^\x1b\[[0-9;:]*m`)
+
+// perCell puts a capture's colours before the characters that have them. tmux writes a change at the first cell that
+// has it, a trailing blank that it then leaves out among them: so the same lines can differ in where a change stands.
+func perCell(capture string) string {
+	var out strings.Builder
+	pen, shown := "", ""
+	for capture != "" {
+		if m := sgr.FindString(capture); m != "" {
+			if pen += m; m == "\x1b[0m" || m == "\x1b[m" {
+				pen = ""
+			}
+			if strings.ReplaceAll(strings.ReplaceAll(pen, "\x1b[39m", ""), "\x1b[49m", "") == "" {
+				pen = ""
+			}
+			capture = capture[len(m):]
+			continue
+		}
+		if capture[0] == '\n' {
+			shown = ""
+		} else if pen != shown {
+			out.WriteString(pen + "|")
+			shown = pen
+		}
+		out.WriteByte(capture[0])
+		capture = capture[1:]
+	}
+	return out.String()
 }
 
 // differ shows the first lines that aren't equal.
