@@ -135,7 +135,7 @@ func perCell(capture string) string {
 	pen, shown := "", ""
 	for capture != "" {
 		if m := sgr.FindString(capture); m != "" {
-			if pen += m; m == "\x1b[0m" || m == "\x1b[m" {
+			if pen = strings.ReplaceAll(pen, m, "") + m; m == "\x1b[0m" || m == "\x1b[m" {
 				pen = ""
 			}
 			if strings.ReplaceAll(strings.ReplaceAll(pen, "\x1b[39m", ""), "\x1b[49m", "") == "" {
