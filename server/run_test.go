@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -64,16 +65,19 @@ func TestAServerThatEndsLeavesNothingBehindButItsHosts(t *testing.T) {
 func serveHere(t *testing.T, state, bin string) (end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	out := &syncBuffer{}
+	said, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		done <- Run(ctx, Options{State: state, Listen: []string{"none"}, Executable: bin, Stderr: out})
+		out.Close()
 	}()
-	for deadline := time.Now().Add(time.Minute); !strings.Contains(out.String(), "ready"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the server is not ready")
-		}
+	lines := bufio.NewScanner(said)
+	for lines.Scan() && !strings.Contains(lines.Text(), "ready") {
 	}
+	if !strings.Contains(lines.Text(), "ready") {
+		t.Fatalf("the server is not ready: %v", <-done)
+	}
+	said.Close() // what it says later is for nobody
 	return func() {
 		cancel()
 		select {
