@@ -161,16 +161,28 @@ func (f *fixtures) template(l language, inner string) {
 	p.put("docs/untracked.md", "not added\n")
 }
 
-// project copies the template of a language and records it.
+// project is a recorded copy of a template.
 func (f *fixtures) project(l language) *project {
+	f.t.Helper()
+	p := f.bare(l)
+	p.record()
+	return p
+}
+
+// bare copies the template of a language, and makes a workspace there.
+func (f *fixtures) bare(l language) *project {
 	f.t.Helper()
 	f.made++
 	p := &project{box: f.box, language: l, name: fmt.Sprintf("w%d", f.made)}
 	p.dir = filepath.Join(f.dir, p.name)
 	f.must("", "cp", "-a", filepath.Join(f.dir, "template-"+l.name), p.dir)
-	p.want(0, "new", p.name, "--dir", p.dir, "--check", l.check, "--owns", "src", "--owns", "docs", "--owns", "*", "--owns", "lib", "--untested", "docs/**")
-	p.want(0, "handoff", "record", p.name, "--next", "go on", "--wait")
+	p.want(0, "new", p.name, "--dir", p.dir, "--check", l.check, "--owns", "src", "--owns", "docs", "--owns", "*", "--owns", "lib", "--untested", "docs/**", "--untested", "*.{json,txt}")
 	return p
+}
+
+func (p *project) record() {
+	p.t.Helper()
+	p.want(0, "handoff", "record", p.name, "--next", "go on", "--wait")
 }
 
 // report verifies in full; the verdict, and its findings.
