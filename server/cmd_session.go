@@ -235,34 +235,6 @@ func (c *call) log(sess *workspace.Session, o logOptions) error {
 	return errors.Join(err, text.Close())
 }
 
-// cast writes asciicast v2 (docs.asciinema.org/manual/asciicast/v2).
-func (c *call) cast(sess *workspace.Session, r *journal.Reader, from uint64) error {
-	cols, rows := sess.Size()
-	if _, err := fmt.Fprintf(c.out, `{"version": 2, "width": %d, "height": %d, "timestamp": %d, "title": %s}`+"\n", cols, rows, sess.Started.Unix(), jsonString(sess.Workspace)); err != nil {
-		return err
-	}
-	var held []byte // the beginning of a character that the next chunk ends
-	var last float64
-	event := func(data []byte) error {
-		if len(data) == 0 {
-			return nil
-		}
-		_, err := fmt.Fprintf(c.out, "[%.6f, \"o\", %s]\n", last, jsonString(string(data)))
-		return err
-	}
-	err := r.Chunks(from, func(_ uint64, at time.Time, data []byte) error {
-		data = append(held, data...)
-		n := wholeUTF8(data)
-		held = append([]byte(nil), data[n:]...)
-		last = max(last, at.Sub(sess.Started).Seconds()) // a player knows no way back, whatever the clock did
-		return event(data[:n])
-	})
-	if err != nil {
-		return err
-	}
-	return event(held)
-}
-
 func (c *call) briefCommand() *cobra.Command {
 	return &cobra.Command{Use: "brief NAME", Short: "what a fresh session is told", Args: cobra.MaximumNArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 		d, err := c.workspace(args)

@@ -56,6 +56,7 @@ type host struct {
 	mu         sync.Mutex // guards what follows, and that screen and journal agree
 	screen     *screen.Screen
 	cols, rows uint16
+	sizes      int       // lines of the file that tells them
 	last       time.Time // the last output
 	bell       bool
 	lostBytes  uint64 // what a failing journal could not take
@@ -285,6 +286,7 @@ func (h *host) resize(cols, rows, x, y uint16) {
 	}
 	h.cols, h.rows = cols, rows
 	h.screen.Resize(int(cols), int(rows))
+	h.noteSize(cols, rows)
 	h.control(func(fd int) {
 		_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: cols, Row: rows, Xpixel: x, Ypixel: y})
 	})
