@@ -58,12 +58,11 @@ func (s *Server) acceptDelivery(ctx context.Context, id string, merge bool) (del
 }
 
 func (s *Server) verifyInScratch(ctx context.Context, d delivery, to workspace.Definition) (handoff.Report, error) {
-	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
-	case <-ctx.Done():
-		return handoff.Report{}, ctx.Err()
+	leave, err := s.checks.enter(ctx)
+	if err != nil {
+		return handoff.Report{}, err
 	}
+	defer leave()
 	may, err := s.allowedCommands(ctx, to)
 	if err != nil {
 		return handoff.Report{}, err
@@ -188,12 +187,11 @@ func (s *Server) mergeInClone(ctx context.Context, d delivery, to workspace.Defi
 // verifyMerge runs the receiver's checks and the delivered ones on the merge. A failure that neither side's record
 // knows is a contradiction; what was not re-run doesn't count.
 func (s *Server) verifyMerge(ctx context.Context, d delivery, to workspace.Definition, dir string) ([]handoff.Finding, error) {
-	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	leave, err := s.checks.enter(ctx)
+	if err != nil {
+		return nil, err
 	}
+	defer leave()
 	if err := linkInto(to.Dir, dir, to.Link); err != nil {
 		return nil, err
 	}

@@ -60,18 +60,30 @@ func (g *gate) publicKey(m gossh.ConnMetadata, key gossh.PublicKey) (*gossh.Perm
 	if err := g.sameUser(m); err != nil {
 		return nil, err
 	}
-	grant, err := g.door.keys.admit(key, addressOf(m.RemoteAddr()), time.Now())
+	grant, err := g.door.rules.Load().keys.admit(key, g.door.opts.Login, addressOf(m.RemoteAddr()), time.Now())
 	if err != nil {
 		return nil, err
 	}
+	rules := g.door.rules.Load()
+	grant.forward.none = grant.forward.none || !rules.Forwarding
+	grant.forward.local = !rules.GatewayPorts
 	p := permissions(&identity{
-		peer:    fmt.Sprintf("%s from %s", gossh.FingerprintSHA256(key), m.RemoteAddr()),
-		command: grant.command, noPty: grant.noPty, forward: grant.forward, rights: grant.rights,
+		peer:    fmt.Sprintf("%s from %s", nameOf(key), m.RemoteAddr()),
+		command: grant.command, noPty: grant.noPty, noAgent: grant.noAgent, forward: grant.forward, rights: grant.rights,
 	})
 	if grant.noTouch {
 		p.Extensions = map[string]string{"no-touch-required": ""} // the library honours this one itself
 	}
 	return p, nil
+}
+
+// nameOf is how a key is called in what is logged: by its fingerprint, and a certificate by the id and serial number
+// that its authority gave it.
+func nameOf(key gossh.PublicKey) string {
+	if c, ok := key.(*gossh.Certificate); ok {
+		return fmt.Sprintf("%s (certificate %q, serial %d, of %s)", gossh.FingerprintSHA256(c.Key), c.KeyId, c.Serial, gossh.FingerprintSHA256(c.SignatureKey))
+	}
+	return gossh.FingerprintSHA256(key)
 }
 
 func permissions(id *identity) *gossh.Permissions {
@@ -84,7 +96,10 @@ func (g *gate) log(m gossh.ConnMetadata, method string, err error) {
 	case err == nil:
 		g.door.waiting.remove(g.conn)
 		g.conn.enter()
+		g.door.counts.entered.Add(1)
 	case method != "none" && !errors.Is(err, gossh.ErrNoAuth):
+		g.conn.failed.Add(1)
+		g.door.counts.refused.Add(1)
 		g.door.log.Info("not let in", "user", m.User(), "source", g.conn.source, "method", method, "err", err)
 	}
 }
@@ -100,12 +115,14 @@ func addressOf(a net.Addr) netip.Addr {
 // keyFiles are authorized_keys files (sshd(8), AUTHORIZED_KEYS FILE FORMAT).
 type keyFiles []string
 
-// admit finds the first line that lets key in now, from that address. The error says why none does.
-func (files keyFiles) admit(key gossh.PublicKey, from netip.Addr, now time.Time) (grant, error) {
-	if err := strong(key); err != nil {
-		return grant{}, errors.Join(errDenied, err)
+// admit finds the first line that lets key in now, from that address, or the certificate that key is to the account
+// login. The error says why none does.
+func (files keyFiles) admit(key gossh.PublicKey, login string, from netip.Addr, now time.Time) (grant, error) {
+	if _, cert := signer(key); cert == nil {
+		if err := strong(key); err != nil {
+			return grant{}, errors.Join(errDenied, err)
+		}
 	}
-	want := key.Marshal()
 	reasons := []error{errDenied}
 	for _, path := range files {
 		data, err := readKeyFile(path)
@@ -120,13 +137,9 @@ func (files keyFiles) admit(key gossh.PublicKey, from netip.Addr, now time.Time)
 		for line := range bytes.Lines(data) {
 			number++
 			line = bytes.TrimSpace(line)
-			k, _, options, _, err := gossh.ParseAuthorizedKey(line)
-			if err != nil || !bytes.Equal(k.Marshal(), want) {
+			g, ok, err := admits(line, key, login, from, now)
+			if !ok {
 				continue
-			}
-			g, err := parseGrant(options)
-			if err == nil {
-				err = g.check(from, now)
 			}
 			if err == nil {
 				return g, nil

@@ -191,7 +191,6 @@ func TestAuthorizedKeyOptions(t *testing.T) {
 		`permitopen="localhost:99999"`:    "no port",
 		`permitlisten="80"`:               "",
 		`permitlisten="a:b:80"`:           "not host:port",
-		"cert-authority":                  "not supported",
 		"verify-required":                 "not supported",
 		"future-option":                   "not supported",
 		`future="x"`:                      "not supported",
@@ -203,7 +202,7 @@ func TestAuthorizedKeyOptions(t *testing.T) {
 	} {
 		file := filepath.Join(t.TempDir(), "keys")
 		check(t, os.WriteFile(file, []byte("# note\n\n"+newTestKey(t).line("")+key.line(options)), 0o600))
-		g, err := keyFiles{file}.admit(key.PublicKey(), from, now)
+		g, err := keyFiles{file}.admit(key.PublicKey(), "w", from, now)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", options, err)
@@ -229,7 +228,7 @@ func TestShortRSAKeysAreRefused(t *testing.T) {
 		check(t, err)
 		file := filepath.Join(t.TempDir(), "keys")
 		check(t, os.WriteFile(file, gossh.MarshalAuthorizedKey(signer.PublicKey()), 0o600))
-		_, err = keyFiles{file}.admit(signer.PublicKey(), netip.MustParseAddr("10.1.2.3"), time.Now())
+		_, err = keyFiles{file}.admit(signer.PublicKey(), "w", netip.MustParseAddr("10.1.2.3"), time.Now())
 		if (err == nil) != (want == "") || (err != nil && !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bits: %v", bits, err)
 		}
@@ -240,7 +239,7 @@ func TestLaterLineMayAdmit(t *testing.T) {
 	key := newTestKey(t)
 	file := filepath.Join(t.TempDir(), "keys")
 	check(t, os.WriteFile(file, []byte(key.line("unknown")+key.line("no-pty")), 0o600))
-	g, err := keyFiles{"/nonexistent", file}.admit(key.PublicKey(), netip.Addr{}, time.Now())
+	g, err := keyFiles{"/nonexistent", file}.admit(key.PublicKey(), "w", netip.Addr{}, time.Now())
 	if err != nil || !g.noPty {
 		t.Error(g, err)
 	}
@@ -249,7 +248,7 @@ func TestLaterLineMayAdmit(t *testing.T) {
 func TestKeyFileThatOthersCanWriteIsRefused(t *testing.T) {
 	key := newTestKey(t)
 	admit := func(path string) error {
-		_, err := keyFiles{path}.admit(key.PublicKey(), netip.Addr{}, time.Now())
+		_, err := keyFiles{path}.admit(key.PublicKey(), "w", netip.Addr{}, time.Now())
 		return err
 	}
 	dir := t.TempDir()

@@ -339,7 +339,9 @@ func (b *syncBuffer) expect(t *testing.T, text string) {
 
 // Attack 4, in the small: silent connections end at the grace time, and never keep another out.
 func TestSilentConnectionsAreClosedAndShutOutNobody(t *testing.T) {
-	d := openDoor(t, whoCore, func(o *doorOptions) { o.Waiting, o.Grace = 8, 500*time.Millisecond })
+	d := openDoor(t, whoCore, func(o *doorOptions) {
+		o.Startups, o.Grace, o.Forwarding = Startups{8, 100, 8}, Duration(500*time.Millisecond), true
+	})
 	key := newTestKey(t)
 	d.authorize(key.line(""))
 	var silent []net.Conn
@@ -365,7 +367,9 @@ func TestSilentConnectionsAreClosedAndShutOutNobody(t *testing.T) {
 // A peer that is gone without a word is detached.
 func TestDeadPeerIsDetached(t *testing.T) {
 	b := newBlocked()
-	d := openDoor(t, b, func(o *doorOptions) { o.Keepalive, o.Dead = 50*time.Millisecond, 150*time.Millisecond })
+	d := openDoor(t, b, func(o *doorOptions) {
+		o.Keepalive, o.Dead = Duration(50*time.Millisecond), Duration(150*time.Millisecond)
+	})
 	key := newTestKey(t)
 	d.authorize(key.line(""))
 	raw, err := net.Dial("tcp", d.addr)
@@ -409,7 +413,9 @@ func (c *stallingConn) Write(p []byte) (int, error) {
 
 // A live peer that has nothing to say answers the keepalives, and stays for longer than a dead one would.
 func TestQuietPeerStays(t *testing.T) {
-	d := openDoor(t, whoCore, func(o *doorOptions) { o.Keepalive, o.Dead = 50*time.Millisecond, 500*time.Millisecond })
+	d := openDoor(t, whoCore, func(o *doorOptions) {
+		o.Keepalive, o.Dead = Duration(50*time.Millisecond), Duration(500*time.Millisecond)
+	})
 	key := newTestKey(t)
 	d.authorize(key.line(""))
 	raw, err := net.Dial("tcp", d.addr)

@@ -17,8 +17,8 @@ import (
 func (c *call) pruneCommand() *cobra.Command {
 	var dry bool
 	cmd := &cobra.Command{Use: "prune [--dry-run]", Short: "apply the keeping policy now",
-		Long: "prune applies the keeping policy now, as the server does by itself every ten minutes. Snapshots: " + snapshot.DefaultPolicy.String() +
-			". Journals of ended sessions: 30 days, the newest session's for ever.", Args: cobra.NoArgs}
+		Long: "prune applies the keeping policy now, as the server does by itself every ten minutes. Snapshots: " + c.s.conf().policy().String() +
+			". Journals of ended sessions: " + c.s.conf().Keep.Journals.String() + ", the newest session's for ever.", Args: cobra.NoArgs}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say what would be dropped")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := c.who.mustBePerson("prune"); err != nil {
@@ -56,7 +56,7 @@ func (c *call) prune(ctx context.Context, dry bool) error {
 		list = append(list, dropped{snap.Workspace, snap.ID, snap.At, snap.Reason})
 	}
 	if c.json {
-		return c.print(map[string]any{"dry_run": dry, "snapshots": list, "kept": k.kept, "journals": some(k.journals), "freed": report.Freed, "policy": snapshot.DefaultPolicy.String()})
+		return c.print(map[string]any{"dry_run": dry, "snapshots": list, "kept": k.kept, "journals": some(k.journals), "freed": report.Freed, "policy": c.s.conf().policy().String()})
 	}
 	for _, d := range list {
 		fmt.Fprintf(c.out, "%s  %s  %s  %s\n", d.ID, d.Workspace, d.At.Local().Format("2006-01-02 15:04:05"), d.Reason)
@@ -134,7 +134,7 @@ func (c *call) usageCommand() *cobra.Command {
 }
 
 func (s *Server) usage(ctx context.Context, only string) (usageReport, error) {
-	u := usageReport{Workspaces: []workspaceUsage{}, Repositories: []snapshot.Usage{}, Limits: s.snaps.Limits, Policy: snapshot.DefaultPolicy.String()}
+	u := usageReport{Workspaces: []workspaceUsage{}, Repositories: []snapshot.Usage{}, Limits: s.conf().limits(), Policy: s.conf().policy().String()}
 	repos, ledger, err := s.snaps.Usage(ctx)
 	if err != nil {
 		return u, err

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -43,15 +45,13 @@ const (
 	deadAfter      = 25 * time.Second
 )
 
-// doorOptions say how a door is opened. The durations and Waiting are the constants above unless set.
+// doorOptions say how a door is opened. What of its settings is zero is the constants above.
 type doorOptions struct {
 	HostKey        string   // made when it doesn't exist
 	AuthorizedKeys []string // read at each attempt to enter
 	Login          string   // the name of the account the server runs as
 	Logger         *slog.Logger
-
-	Grace, Keepalive, Dead time.Duration
-	Waiting                int
+	DoorSettings
 }
 
 func (o *doorOptions) fill() {
@@ -59,27 +59,40 @@ func (o *doorOptions) fill() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.Grace == 0 {
-		o.Grace = graceTime
+		o.Grace = Duration(graceTime)
+	}
+	if o.Tries == 0 {
+		o.Tries = maxAuthTries
 	}
 	if o.Keepalive == 0 {
-		o.Keepalive = keepaliveEvery
+		o.Keepalive = Duration(keepaliveEvery)
 	}
 	if o.Dead == 0 {
-		o.Dead = deadAfter
+		o.Dead = Duration(deadAfter)
 	}
-	if o.Waiting == 0 {
-		o.Waiting = maxWaiting
+	if o.Startups.Full == 0 { // nothing is said: what keys say of forwards holds
+		o.Forwarding, o.GatewayPorts = true, true
+		o.Startups = Startups{maxWaiting, 100, maxWaiting}
 	}
+}
+
+// doorRules are those of the door's settings that may change while it is open.
+type doorRules struct {
+	DoorSettings
+	keys   keyFiles
+	exempt []netip.Prefix
 }
 
 // door speaks SSH: it lets verified people in and hands each of their session channels to the core as one request.
 type door struct {
-	opts    doorOptions
-	core    core
-	log     *slog.Logger
-	keys    keyFiles
-	server  *ssh.Server
-	waiting waitingRoom
+	opts      doorOptions
+	core      core
+	log       *slog.Logger
+	rules     atomic.Pointer[doorRules]
+	server    *ssh.Server
+	waiting   waitingRoom
+	penalties penaltyBox
+	counts    doorCounts
 
 	mu      sync.Mutex
 	closing bool
@@ -95,10 +108,11 @@ func newDoor(o doorOptions, c core) (*door, error) {
 		return nil, fmt.Errorf("host key: %w", err)
 	}
 	d := &door{
-		opts: o, core: c, log: o.Logger, keys: o.AuthorizedKeys,
-		waiting: waitingRoom{max: o.Waiting, sources: map[string][]*peerConn{}},
+		opts: o, core: c, log: o.Logger,
+		waiting: waitingRoom{sources: map[string][]*peerConn{}},
 		conns:   map[*peerConn]struct{}{},
 	}
+	d.setRules(o.DoorSettings, o.AuthorizedKeys)
 	d.server = &ssh.Server{
 		Version:              "perdure",
 		HostSigners:          []ssh.Signer{signer},
@@ -119,6 +133,17 @@ func newDoor(o doorOptions, c core) (*door, error) {
 		SubsystemHandlers: map[string]ssh.SubsystemHandler{},
 	}
 	return d, nil
+}
+
+// apply puts changed settings into force, for those who come from now on.
+func (d *door) apply(s Settings) { d.setRules(s.Door, s.AuthorizedKeys) }
+
+func (d *door) setRules(s DoorSettings, keys []string) {
+	exempt, err := parseNetworks(s.PenaltyExempt)
+	if err != nil {
+		d.log.Error("penalty_exempt", "err", err) // Settings.Check has refused it before
+	}
+	d.rules.Store(&doorRules{DoorSettings: s, keys: keys, exempt: exempt})
 }
 
 // serveNetwork lets those in who hold an authorized key. It returns nil once ctx ends or l is closed.
@@ -151,6 +176,7 @@ func (d *door) accept(ctx context.Context, l net.Listener, admit func(net.Conn) 
 		default:
 			return fmt.Errorf("accept a connection: %w", err)
 		}
+		d.counts.connections.Add(1)
 		peer, err := admit(raw)
 		if err != nil {
 			d.log.Warn("connection refused", "err", err)
@@ -158,7 +184,10 @@ func (d *door) accept(ctx context.Context, l net.Listener, admit func(net.Conn) 
 			continue
 		}
 		if !peer.local() {
-			d.waiting.add(peer) // here, in the order of arrival: the oldest is the one to go
+			if d.keptOut(peer) {
+				continue
+			}
+			d.waiting.add(peer, d.rules.Load().Startups) // here, in the order of arrival: the oldest is the one to go
 		}
 		if !d.begin(func() { d.converse(peer) }) {
 			d.waiting.remove(peer)
@@ -193,6 +222,7 @@ func (d *door) converse(c *peerConn) {
 	defer d.recovered("connection")
 	defer c.Close()
 	defer d.waiting.remove(c)
+	defer d.judge(c)
 	if !d.track(c) {
 		return
 	}
@@ -237,7 +267,7 @@ func (d *door) config(ctx ssh.Context) *gossh.ServerConfig {
 	cfg := &gossh.ServerConfig{
 		Config:                  gossh.Config{KeyExchanges: keyExchanges, Ciphers: ciphers, MACs: macs},
 		PublicKeyAuthAlgorithms: keyAlgorithms,
-		MaxAuthTries:            maxAuthTries,
+		MaxAuthTries:            d.rules.Load().Tries,
 		// gliderlabs/ssh turns NoClientAuth on where it has no handlers of its own, so that the callback must
 		// decide: it refuses all but the peers of the unix socket.
 		NoClientAuth:         true,

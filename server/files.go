@@ -1,6 +1,10 @@
 package server
 
 import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
 	"net"
 	"os"
 	"path/filepath"
@@ -30,7 +34,7 @@ func firstOr(list []string, or string) string {
 }
 
 // notifySystemd tells a unit of Type=notify that the server is ready (sd_notify(3)).
-func notifySystemd() {
+func notifySystemd(state string) {
 	addr := os.Getenv("NOTIFY_SOCKET")
 	if addr == "" {
 		return
@@ -43,5 +47,14 @@ func notifySystemd() {
 		return
 	}
 	defer c.Close()
-	_, _ = c.Write([]byte("READY=1")) // best effort: systemd's own timeout tells the rest
+	_, _ = c.Write([]byte(state)) // best effort: systemd's own timeout tells the rest
+}
+
+// monotonicMicros is CLOCK_MONOTONIC, in which systemd wants to know when a reload began.
+func monotonicMicros() string {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return "0"
+	}
+	return strconv.FormatInt(t.Nano()/1000, 10)
 }

@@ -12,6 +12,7 @@ import (
 // without permitlisten it may listen on the loopback addresses only.
 type forwardRules struct {
 	none    bool
+	local   bool // listens on the loopback only, whatever the key says
 	opens   []hostPort
 	listens []hostPort
 }
@@ -63,7 +64,7 @@ func (r forwardRules) mayOpen(host string, port int) bool {
 // mayListen says whether the key may listen at host, with "" and "*" for every address of the box. Addresses that
 // others can reach need a permitlisten that names them, or all.
 func (r forwardRules) mayListen(host string, port int) bool {
-	if r.none {
+	if r.none || r.local && !loopback(host) {
 		return false
 	}
 	if host == "" {

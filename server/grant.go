@@ -16,8 +16,12 @@ type grant struct {
 	command string
 	noPty   bool
 	noTouch bool
-	forward forwardRules
-	rights  rights
+	noAgent bool // forwards no SSH agent
+
+	isAuthority bool     // the key signs certificates
+	principals  []string // of which a certificate must name one
+	forward     forwardRules
+	rights      rights
 }
 
 // parseGrant reads a line's options. One that isn't known rejects the line, since it may be meant to restrict it.
@@ -63,6 +67,13 @@ func (g *grant) set(name, value string, valued bool) error {
 			return permit(&g.forward.opens, name, value, "")
 		case "permitlisten":
 			return permit(&g.forward.listens, name, value, "localhost")
+		case "principals":
+			if len(g.principals) > 0 || value == "" {
+				return errors.New("option principals is empty or repeated")
+			}
+			for p := range strings.SplitSeq(value, ",") {
+				g.principals = append(g.principals, strings.TrimSpace(p))
+			}
 		case "perdure-workspaces":
 			return g.rights.limit(value)
 		default:
@@ -72,11 +83,11 @@ func (g *grant) set(name, value string, valued bool) error {
 	}
 	switch name {
 	case "perdure-read-only":
-		g.rights.readOnly, g.rights.noCommands, g.forward.none = true, true, true
+		g.rights.readOnly, g.rights.noCommands, g.forward.none, g.noAgent = true, true, true, true
 	case "perdure-no-commands":
 		g.rights.noCommands = true
 	case "restrict":
-		g.noPty, g.forward.none = true, true
+		g.noPty, g.forward.none, g.noAgent = true, true, true
 	case "no-port-forwarding":
 		g.forward.none = true
 	case "port-forwarding": // after restrict; one who only watches forwards nothing
@@ -87,8 +98,13 @@ func (g *grant) set(name, value string, valued bool) error {
 		g.noPty = false
 	case "no-touch-required":
 		g.noTouch = true
-	case "no-agent-forwarding", "agent-forwarding",
-		"no-x11-forwarding", "x11-forwarding", "no-user-rc", "user-rc":
+	case "cert-authority":
+		g.isAuthority = true
+	case "no-agent-forwarding":
+		g.noAgent = true
+	case "agent-forwarding": // after restrict
+		g.noAgent = g.rights.readOnly
+	case "no-x11-forwarding", "x11-forwarding", "no-user-rc", "user-rc":
 		// Nothing of these is offered to anyone.
 	default:
 		return unknown

@@ -58,7 +58,7 @@ func (s *Server) planKeeping(ctx context.Context, now time.Time) (keeping, error
 		if err != nil {
 			return k, err
 		}
-		drop := snapshot.DefaultPolicy.Drop(list, named, now)
+		drop := s.conf().policy().Drop(list, named, now)
 		k.drop = append(k.drop, drop...)
 		k.kept += len(list) - len(drop)
 	}
@@ -110,7 +110,7 @@ func (s *Server) oldJournals(name string, now time.Time) []oldJournal {
 		if sess.Ended != nil {
 			ended = *sess.Ended
 		}
-		if now.Sub(ended) > journalsFor {
+		if now.Sub(ended) > time.Duration(s.conf().Keep.Journals) {
 			out = append(out, oldJournal{name, sess.ID, ended, folderSize(filepath.Join(dir, "journal")), filepath.Join(dir, "journal")})
 		}
 	}

@@ -34,12 +34,11 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err := present(d); err != nil {
 		return measurement{}, err
 	}
-	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
-	case <-ctx.Done():
-		return measurement{}, ctx.Err()
+	leave, err := s.checks.enter(ctx)
+	if err != nil {
+		return measurement{}, err
 	}
+	defer leave()
 	may, err := s.allowedCommands(ctx, d)
 	if err != nil {
 		return measurement{}, err

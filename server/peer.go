@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -32,6 +33,7 @@ type identity struct {
 	pid     int    // unix socket only
 	command string // forced by the key; "" if none is
 	noPty   bool
+	noAgent bool
 	local   bool
 	forward forwardRules
 	rights  rights
@@ -54,6 +56,8 @@ type peerConn struct {
 	heard  atomic.Int64
 	once   sync.Once
 	inside chan struct{} // closed when authenticated
+	failed atomic.Int32  // attempts to authenticate that were refused
+	late   atomic.Bool   // the grace time ended first
 
 	mu                 sync.Mutex
 	channels, refusing int
@@ -165,18 +169,20 @@ func (c *peerConn) refuse(ch gossh.NewChannel, reason gossh.RejectionReason, why
 // watch closes a connection that doesn't authenticate within the grace time, or later goes silent. Any byte counts
 // as a sign of life, since an answer may queue behind much else on a slow link.
 func (d *door) watch(ctx ssh.Context, c *peerConn) {
-	grace := time.NewTimer(d.opts.Grace)
+	rules := d.rules.Load()
+	grace := time.NewTimer(time.Duration(rules.Grace))
 	defer grace.Stop()
 	select {
 	case <-ctx.Done():
 		return
 	case <-grace.C:
 		d.log.Info("connection closed: not authenticated in time", "source", c.source)
+		c.late.Store(true)
 		c.Close()
 		return
 	case <-c.inside:
 	}
-	tick := time.NewTicker(d.opts.Keepalive)
+	tick := time.NewTicker(time.Duration(rules.Keepalive))
 	defer tick.Stop()
 	var asking atomic.Bool
 	for {
@@ -185,7 +191,7 @@ func (d *door) watch(ctx ssh.Context, c *peerConn) {
 			return
 		case <-tick.C:
 		}
-		if c.silence() >= d.opts.Dead {
+		if c.silence() >= time.Duration(rules.Dead) {
 			d.log.Info("connection closed: the peer is gone", "source", c.source)
 			c.Close()
 			return
@@ -203,19 +209,19 @@ func (d *door) watch(ctx ssh.Context, c *peerConn) {
 // askAlive waits for the answer, whatever it is; a failure to ask shows in the connection itself.
 func askAlive(c *gossh.ServerConn) { _, _, _ = c.SendRequest("keepalive@openssh.com", true, nil) }
 
-// waitingRoom holds the connections that have not authenticated. When it is full, the source that has the most of
+// waitingRoom holds the connections that have not authenticated. When it fills, the source that has the most of
 // them gives up its oldest: a flood from one address then shuts out nobody else, and a newcomer always gets a turn.
+// sshd gives up the newcomer instead, by the same chances.
 type waitingRoom struct {
 	mu      sync.Mutex
-	max     int
 	total   int
 	sources map[string][]*peerConn
 }
 
-func (w *waitingRoom) add(c *peerConn) {
+func (w *waitingRoom) add(c *peerConn, limit Startups) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.total >= w.max {
+	if w.total > 0 && rand.IntN(100) < limit.chance(w.total) {
 		most := ""
 		for s, list := range w.sources {
 			if most == "" || len(list) > len(w.sources[most]) {
@@ -248,4 +254,10 @@ func (w *waitingRoom) drop(c *peerConn) {
 		return
 	}
 	w.sources[c.source] = list
+}
+
+func (w *waitingRoom) count() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.total
 }

@@ -68,7 +68,11 @@ func serveHere(t *testing.T, state, bin string) (end func()) {
 	said, out := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(ctx, Options{State: state, Listen: []string{"none"}, Executable: bin, Stderr: out})
+		done <- Run(ctx, Options{State: state, Executable: bin, Stderr: out, Load: func() (Settings, error) {
+			s := DefaultSettings()
+			s.Listen = []string{"none"}
+			return s, nil
+		}})
 		out.Close()
 	}()
 	lines := bufio.NewScanner(said)

@@ -21,6 +21,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/renameio/v2"
@@ -33,22 +34,26 @@ import (
 
 // Options say where a server keeps its state and who may enter.
 type Options struct {
-	State          string   // the state folder, made with mode 0700
-	Listen         []string // TCP addresses; "none" alone disables the network
-	AuthorizedKeys []string // files in authorized_keys form, read anew at each login
-	Executable     string   // the perdure binary, which hosts run from
-	Version        string
-	Stderr         io.Writer // the ready line
-	Logger         *slog.Logger
+	State      string // the state folder, made with mode 0700
+	Executable string // the perdure binary, which hosts run from
+	Version    string
+	Stderr     io.Writer // the ready line
+	Logger     *slog.Logger
+	Level      *slog.LevelVar // of Logger; nil leaves it alone
+
+	Load      func() (Settings, error) // the settings, read anew at each call
+	Reload    <-chan os.Signal         // asks for a new reading; nil never does
+	Listeners []net.Listener           // opened by whoever started this process; they stand in for Settings.Listen
 }
 
 // Server owns the store and every decision; one runs per state folder.
 type Server struct {
-	opts  Options
-	log   *slog.Logger
-	store *store.Store
-	snaps *snapshot.Store
-	login string // the login name of the user who runs the server
+	opts     Options
+	settings atomic.Pointer[Settings]
+	log      *slog.Logger
+	store    *store.Store
+	snaps    *snapshot.Store
+	login    string // the login name of the user who runs the server
 
 	ctx context.Context // ends when the server shuts down
 	wg  sync.WaitGroup  // every goroutine that outlives the request which began it
@@ -60,18 +65,22 @@ type Server struct {
 	lowSpace *failure // since when the disk is nearly full, nil if it isn't
 
 	feed   feed
-	checks chan struct{} // the box's check queue: one token for each check that may run
+	checks queue // the box's check queue: as many are inside as may run
 
 	deliveries deliveries
 }
-
-// maxChecks is how many checks may run on the box at one time.
-const maxChecks = 2
 
 // Run serves until ctx ends, then snapshots what changed and leaves the hosts running.
 func Run(ctx context.Context, o Options) error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	}
+	settings, err := o.Load()
+	if err == nil {
+		err = settings.Check()
+	}
+	if err != nil {
+		return fmt.Errorf("read the configuration: %w", err)
 	}
 	if err := makeState(o.State); err != nil {
 		return err
@@ -81,7 +90,7 @@ func Run(ctx context.Context, o Options) error {
 		return err
 	}
 	defer lock.Close()
-	s := &Server{opts: o, log: o.Logger, login: loginName(), spaces: map[string]*space{}, started: time.Now(), checks: make(chan struct{}, maxChecks)}
+	s := &Server{opts: o, log: o.Logger, login: loginName(), spaces: map[string]*space{}, started: time.Now()}
 	s.ctx = ctx
 	if s.opts.Executable, err = keepExecutable(o.Executable, o.State); err != nil {
 		return err
@@ -89,6 +98,7 @@ func Run(ctx context.Context, o Options) error {
 	if s.snaps, err = snapshot.Open(filepath.Join(o.State, "snapshots")); err != nil {
 		return fmt.Errorf("open the snapshots: %w", err)
 	}
+	s.apply(settings, nil)
 	if err := s.openStore(ctx); err != nil {
 		return err
 	}
@@ -104,7 +114,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err := s.loadDeliveries(ctx); err != nil {
 		return err
 	}
-	d, err := newDoor(doorOptions{HostKey: filepath.Join(s.opts.State, "host_key"), AuthorizedKeys: s.opts.AuthorizedKeys, Login: s.login, Logger: s.log}, s)
+	d, err := newDoor(doorOptions{HostKey: filepath.Join(s.opts.State, "host_key"), AuthorizedKeys: s.conf().AuthorizedKeys, DoorSettings: s.conf().Door, Login: s.login, Logger: s.log}, s)
 	if err != nil {
 		return fmt.Errorf("open the door: %w", err)
 	}
@@ -112,9 +122,17 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	network, err := listenNetwork(s.opts.Listen)
+	network := s.opts.Listeners
+	if len(network) == 0 {
+		network, err = listenNetwork(s.conf().Listen)
+	}
 	if err != nil {
 		local.Close()
+		return err
+	}
+	metrics, err := s.listenMetrics()
+	if err != nil {
+		closeAll(append(network, local))
 		return err
 	}
 	serveCtx, stop := context.WithCancel(ctx)
@@ -125,6 +143,10 @@ func (s *Server) serve(ctx context.Context) error {
 	for _, l := range network {
 		doors.Go(func() { failed <- d.serveNetwork(serveCtx, l) })
 	}
+	if metrics != nil {
+		s.wg.Go(func() { s.serveMetrics(serveCtx, metrics, d) })
+	}
+	s.wg.Go(func() { s.watchReload(ctx, d) })
 	s.sayReady(network)
 	s.wg.Go(func() { s.watchIntervals(ctx) })
 	s.wg.Go(func() { s.keep(ctx) })
@@ -137,6 +159,7 @@ func (s *Server) serve(ctx context.Context) error {
 	case <-ctx.Done():
 	case failure = <-failed:
 	}
+	stop()
 	s.shutdown(d, append(network, local))
 	doors.Wait()
 	if ctx.Err() != nil {
@@ -145,15 +168,13 @@ func (s *Server) serve(ctx context.Context) error {
 	return failure
 }
 
-// shutdown closes the doors, waits for what is under way and leaves a last snapshot of what changed.
+// shutdown lets nobody in any more, snapshots what changed while it is still known who is attached, and then closes the
+// doors and waits for what is under way.
 func (s *Server) shutdown(d *door, listeners []net.Listener) {
-	for _, l := range listeners {
-		l.Close()
-	}
+	notifySystemd("STOPPING=1")
+	closeAll(listeners)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 30*time.Second)
 	defer cancel()
-	d.shutdown(ctx)
-	s.wg.Wait()
 	for _, sp := range s.allSpaces() {
 		if sp.live() == nil {
 			continue
@@ -162,6 +183,8 @@ func (s *Server) shutdown(d *door, listeners []net.Listener) {
 			s.log.Error("snapshot at shutdown", "workspace", sp.name, "err", err)
 		}
 	}
+	d.shutdown(ctx)
+	s.wg.Wait()
 }
 
 // sayReady prints the one line that programs wait for.
@@ -172,16 +195,16 @@ func (s *Server) sayReady(network []net.Listener) {
 	}
 	if len(network) == 0 {
 		fmt.Fprintf(w, "perdure: ready on %s\n", filepath.Join(s.opts.State, "server.sock"))
-		notifySystemd()
+		notifySystemd("READY=1")
 		return
 	}
-	if !anyReadable(s.opts.AuthorizedKeys) {
-		fmt.Fprintf(w, "perdure: no key to trust yet: only this machine's own user can enter\nhint: add a public key to %s\n", firstOr(s.opts.AuthorizedKeys, "~/.ssh/authorized_keys"))
+	if !anyReadable(s.conf().AuthorizedKeys) {
+		fmt.Fprintf(w, "perdure: no key to trust yet: only this machine's own user can enter\nhint: add a public key to %s\n", firstOr(s.conf().AuthorizedKeys, "~/.ssh/authorized_keys"))
 	}
 	for _, l := range network {
 		fmt.Fprintf(w, "perdure: ready on %s\n", l.Addr())
 	}
-	notifySystemd()
+	notifySystemd("READY=1")
 }
 
 func makeState(dir string) error {
@@ -258,12 +281,16 @@ func listenNetwork(addrs []string) ([]net.Listener, error) {
 		}
 		l, err := net.Listen("tcp", a)
 		if err != nil {
-			for _, o := range out {
-				o.Close()
-			}
+			closeAll(out)
 			return nil, fmt.Errorf("listen on %s: %w", a, err)
 		}
 		out = append(out, l)
 	}
 	return out, nil
+}
+
+func closeAll(listeners []net.Listener) {
+	for _, l := range listeners {
+		l.Close()
+	}
 }

@@ -53,6 +53,13 @@ func (sp *space) live() *workspace.Session {
 	return nil
 }
 
+// watching is the number of attachments.
+func (sp *space) watching() int {
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	return sp.typists + sp.viewers
+}
+
 func (sp *space) newest() *workspace.Session {
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
@@ -257,6 +264,7 @@ func (s *Server) startSession(ctx context.Context, d workspace.Definition, o sta
 	req := workspace.StartRequest{
 		Definition: d, ID: id, SessionDir: filepath.Join(s.workspaceDir(d.Name), "sessions", id), Dir: d.Dir,
 		Argv: s.sessionArgv(run, o.shell), Repair: o.repair, Executable: s.opts.Executable, Cols: 80, Rows: 24, Term: "xterm-256color",
+		JournalBytes: int64(s.conf().Journal.Size),
 	}
 	if o.term != nil && o.term.Cols > 0 && o.term.Rows > 0 {
 		req.Cols, req.Rows, req.Term = o.term.Cols, o.term.Rows, o.term.Term

@@ -70,12 +70,11 @@ func (v *verification) wait(ctx context.Context) (handoff.Report, error) {
 }
 
 func (s *Server) runFull(ctx context.Context, name string, progress func(handoff.Progress)) (handoff.Report, error) {
-	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
-	case <-ctx.Done():
-		return handoff.Report{}, ctx.Err()
+	leave, err := s.checks.enter(ctx)
+	if err != nil {
+		return handoff.Report{}, err
 	}
+	defer leave()
 	d, err := s.store.Workspace(name)
 	if err != nil {
 		return handoff.Report{}, err

@@ -25,9 +25,18 @@ var DefaultLimits = Limits{File: 512 << 20, Snapshot: 4 << 30, Store: 32 << 30, 
 // ErrNoSpace refuses a snapshot that would fill the disk.
 var ErrNoSpace = errors.New("too little free disk space")
 
+// SetLimits replaces the limits while the store is in use; a snapshot that is being taken keeps those it began with.
+func (s *Store) SetLimits(l Limits) {
+	s.limitsMu.Lock()
+	defer s.limitsMu.Unlock()
+	s.Limits = l
+}
+
 // budget is what a snapshot may add to a repository of the store.
 func (s *Store) budget(repo string) (*budget, error) {
+	s.limitsMu.Lock()
 	l := s.Limits
+	s.limitsMu.Unlock()
 	var st unix.Statfs_t
 	if err := unix.Statfs(s.root, &st); err != nil {
 		return nil, fmt.Errorf("free space: %w", err)

@@ -22,8 +22,9 @@ const attributes = "* -text !eol -crlf -ident -filter !working-tree-encoding\n"
 // Store is the folder that holds the snapshot repositories. It is safe for
 // concurrent use, also by several processes.
 type Store struct {
-	// Limits bound what snapshots take in; set them before the first.
-	Limits Limits
+	// Limits bound what snapshots take in; set them before the first, or by SetLimits.
+	Limits   Limits
+	limitsMu sync.Mutex
 
 	root  string
 	state string // the folder above root, which no workspace may be or hold

@@ -128,12 +128,15 @@ func (a *app) socket() (string, error) {
 
 // remote runs a command in the server with the app's files.
 func (a *app) remote(ctx context.Context, args []string, tty, input bool) error {
-	o := client.Options{Host: a.on, SSH: os.Getenv("PERDURE_SSH"), Args: args, Stdout: a.stdout, Stderr: a.stderr, TTY: tty}
+	command, err := a.ssh()
+	if err != nil {
+		return err
+	}
+	o := client.Options{Host: a.on, SSH: command.Value.(string), Args: args, Stdout: a.stdout, Stderr: a.stderr, TTY: tty}
 	if tty || input {
 		o.Stdin = a.stdin
 	}
 	if o.Host == "" {
-		var err error
 		if o.Socket, err = a.socket(); err != nil {
 			return err
 		}

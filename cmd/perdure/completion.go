@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -86,9 +85,12 @@ func (a *app) names(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, completeTime)
 	defer cancel()
 	var out bytes.Buffer
-	o := client.Options{Host: a.on, SSH: os.Getenv("PERDURE_SSH"), Args: []string{"ls", "--json"}, Stdout: &out}
+	command, err := a.ssh()
+	if err != nil {
+		return nil
+	}
+	o := client.Options{Host: a.on, SSH: command.Value.(string), Args: []string{"ls", "--json"}, Stdout: &out}
 	if o.Host == "" {
-		var err error
 		if o.Socket, err = a.socket(); err != nil {
 			return nil
 		}

@@ -11,72 +11,90 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// configuration is what is in force here. The names are a promise.
-type configuration struct {
-	State          value `json:"state"`
-	Listen         value `json:"listen"`
-	AuthorizedKeys value `json:"authorized_keys"`
-	Socket         value `json:"socket"`
-	SSH            value `json:"ssh"`
-}
-
 func (a *app) configCommand() *cobra.Command {
 	var f serveFlags
 	c := &cobra.Command{
-		Use:     "config",
-		Short:   "Show the effective configuration, and where each value came from",
+		Use:   "config",
+		Short: "Show the effective configuration, and where each value came from",
+		Long: `Config shows what is in force for this user: the state folder, the socket, and each name that the configuration file
+may set, with its value and whether that is the default, the file's, a flag's or the environment's.
+
+The file is TOML, at $PERDURE_CONFIG or ~/.config/perdure/config.toml; a name with a dot is in the table before it:
+
+    listen = ["127.0.0.1:2222"]
+    [checks]
+    parallel = 4
+
+A running server reads it again on SIGHUP; only listen and metrics wait for the next start.`,
 		GroupID: groupHere, Args: cobra.NoArgs, ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
 			if err := a.notRemote("config"); err != nil {
 				return err
 			}
-			conf, err := a.configuration(f)
+			rows, err := a.configuration(f)
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return writeJSON(a.stdout, conf)
+				all := make(map[string]value, len(rows))
+				for _, r := range rows {
+					all[r.name] = r.value
+				}
+				return writeJSON(a.stdout, all)
 			}
-			return conf.write(a.stdout)
+			return writeRows(a.stdout, rows)
 		},
 	}
 	f.register(c)
 	return c
 }
 
-func (a *app) configuration(f serveFlags) (conf configuration, err error) {
-	if conf.State, err = a.stateValue(); err != nil {
-		return conf, err
-	}
-	if conf.Listen, conf.AuthorizedKeys, err = f.values(); err != nil {
-		return conf, err
-	}
-	socket, err := a.socket()
+func (a *app) configuration(f serveFlags) ([]row, error) {
+	state, err := a.stateValue()
 	if err != nil {
-		return conf, err
+		return nil, err
 	}
-	conf.Socket = value{socket, "the state folder"}
-	if socket == os.Getenv("PERDURE_SOCKET") {
-		conf.Socket.Source = "PERDURE_SOCKET"
+	path, err := a.socket()
+	if err != nil {
+		return nil, err
 	}
-	conf.SSH = value{"ssh", "default"}
-	if s := os.Getenv("PERDURE_SSH"); s != "" {
-		conf.SSH = value{s, "PERDURE_SSH"}
+	socket := value{path, "the state folder"}
+	if path == os.Getenv("PERDURE_SOCKET") {
+		socket.Source = "PERDURE_SOCKET"
 	}
-	return conf, nil
+	c, rows, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	file := value{c.path, "default"}
+	switch {
+	case f.config != "":
+		file.Source = "--config"
+	case os.Getenv("PERDURE_CONFIG") != "":
+		file.Source = "PERDURE_CONFIG"
+	}
+	for i, r := range rows {
+		env := map[string]string{"ssh": "PERDURE_SSH", "on": "PERDURE_ON"}[r.name]
+		if s := os.Getenv(env); env != "" && s != "" {
+			rows[i].value = value{s, env}
+		} else if r.name == "ssh" && r.Value == "" {
+			rows[i].Value = "ssh"
+		}
+	}
+	return append([]row{{"state", state}, {"socket", socket}, {"config", file}}, rows...), nil
 }
 
-func (c configuration) write(w io.Writer) error {
+func writeRows(w io.Writer, rows []row) error {
 	tw := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	for _, row := range []struct {
-		name string
-		v    value
-	}{{"state", c.State}, {"listen", c.Listen}, {"authorized_keys", c.AuthorizedKeys}, {"socket", c.Socket}, {"ssh", c.SSH}} {
-		text := fmt.Sprint(row.v.Value)
-		if list, ok := row.v.Value.([]string); ok {
+	for _, r := range rows {
+		text := fmt.Sprint(r.Value)
+		if list, ok := r.Value.([]string); ok {
 			text = strings.Join(list, " ")
 		}
-		fmt.Fprintf(tw, "%s\t%s\t(%s)\n", row.name, printable(text), row.v.Source)
+		if text == "" {
+			text = "-"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t(%s)\n", r.name, printable(text), r.Source)
 	}
 	return tw.Flush()
 }

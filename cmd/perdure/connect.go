@@ -77,7 +77,11 @@ func (a *app) connect(ctx context.Context, o client.ConnectOptions, args []strin
 			return usageError("%w", err)
 		}
 	}
-	o.Host, o.Workspace, o.SSH = host, name, os.Getenv("PERDURE_SSH")
+	command, err := a.ssh()
+	if err != nil {
+		return err
+	}
+	o.Host, o.Workspace, o.SSH = host, name, command.Value.(string)
 	o.Stdin, o.Stdout, o.Stderr = a.stdin, a.stdout, a.stderr
 	status, err := client.Connect(ctx, o)
 	var final *link.FinalError
@@ -98,6 +102,13 @@ func (a *app) whereTo(args []string) (host, name string, err error) {
 	if host = a.on; host == "" {
 		host = os.Getenv("PERDURE_ON")
 	}
+	if host == "" {
+		c, err := readSettings("")
+		if err != nil {
+			return "", "", err
+		}
+		host = c.On
+	}
 	switch {
 	case len(args) == 2:
 		return args[0], args[1], nil
@@ -107,7 +118,7 @@ func (a *app) whereTo(args []string) (host, name string, err error) {
 		name = args[0]
 	}
 	if host == "" {
-		return "", "", usageError("connect needs a host: perdure connect HOST [NAME], or set PERDURE_ON")
+		return "", "", usageError("connect needs a host: perdure connect HOST [NAME], or set PERDURE_ON, or on in the configuration")
 	}
 	return host, name, nil
 }

@@ -64,11 +64,11 @@ func (a *app) doctor(ctx context.Context, f serveFlags, repair bool) error {
 	if err != nil {
 		return err
 	}
-	listen, keys, err := f.values()
+	c, _, err := f.settings()
 	if err != nil {
 		return err
 	}
-	p := &patient{state: state, listen: listen.Value.([]string), keys: keys.Value.([]string)}
+	p := &patient{state: state, listen: c.Listen, keys: c.AuthorizedKeys}
 	all := p.examine(ctx)
 	broken := 0
 	for i := range all {

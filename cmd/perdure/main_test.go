@@ -128,7 +128,7 @@ func TestReadsInput(t *testing.T) {
 
 func TestCheckListen(t *testing.T) {
 	for in, want := range map[string]bool{":2222": true, "none": true, "127.0.0.1:0 [::1]:22": true, "none :1": false, "2222": false, "localhost": false, "::1:22": false} {
-		if err := checkListen(strings.Fields(in)); (err == nil) != want {
+		if err := checkListen("--listen", strings.Fields(in)); (err == nil) != want {
 			t.Errorf("%q: %v", in, err)
 		}
 	}
