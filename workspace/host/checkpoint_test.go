@@ -6,24 +6,36 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perdure/workspace/screen"
 	"perdure/workspace/wire"
 )
 
-// left is the screen that a host left on disk, once it is there.
+// left is the screen that a host left on disk, once it is there: the kernel tells when it is put in place.
 func (s *session) left() (*screen.Screen, uint64) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	defer events.Close()
+	if _, err := unix.InotifyAddWatch(fd, s.dir, unix.IN_MOVED_TO); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = events.SetReadDeadline(time.Now().Add(patience))
+	for buf := make([]byte, 4096); ; {
 		data, err := os.ReadFile(filepath.Join(s.dir, checkpointName))
-		switch {
-		case err == nil:
+		if err == nil {
 			sc, offset, err := screen.ReadCheckpoint(data)
 			if err != nil {
 				s.t.Fatal(err)
 			}
 			return sc, offset
-		case time.Now().After(end):
-			s.t.Fatal("no checkpoint came")
+		}
+		if _, err := events.Read(buf); err != nil {
+			s.t.Fatalf("no checkpoint came: %v", err)
 		}
 	}
 }
