@@ -128,7 +128,9 @@ func (s *Server) details(ctx context.Context, d workspace.Definition) (details, 
 		return details{}, err
 	}
 	if r, _, err := s.inForce(d.Name); err == nil && r != nil && w.Handoff != nil {
-		w.Handoff.Behind = s.behind(ctx, d, r.Measured.Tree)
+		if w.Handoff.Behind = s.behind(ctx, d, r.Measured.Tree); w.Handoff.Behind == 0 {
+			w.Handoff.BehindSince = nil
+		}
 	}
 	interval := d.Interval
 	if interval == 0 {
@@ -172,7 +174,11 @@ func (c *call) describe(w details) error {
 		row("needs", "%s for %s: %s", w.Attention.Why, ago(w.Attention.Since), w.Attention.Text)
 	}
 	if w.Handoff != nil {
-		row("handoff", "%s, behind by %d file(s)", w.Handoff.ID, w.Handoff.Behind)
+		since := ""
+		if at := w.Handoff.BehindSince; at != nil {
+			since = " since " + at.Local().Format(time.RFC3339)
+		}
+		row("handoff", "%s, behind by %d file(s)%s", w.Handoff.ID, w.Handoff.Behind, since)
 	}
 	if w.Snapshot != nil {
 		row("snapshot", "%s %s", w.Snapshot.ID, w.Snapshot.Reason)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +19,39 @@ import (
 func snapshotView(s snapshot.Snapshot) snapshot.Snapshot {
 	s.Skipped = some(s.Skipped)
 	return s
+}
+
+// datedSnapshot is a snapshot as `snapshot` and `snapshots` print it: BehindSince is null where Behind is 0.
+type datedSnapshot struct {
+	snapshot.Snapshot
+	BehindSince *time.Time `json:"behind_since"`
+}
+
+// dated adds since when the first of a list, newest first, is behind its record.
+func dated(list []snapshot.Snapshot) datedSnapshot {
+	return datedSnapshot{snapshotView(list[0]), behindSince(list)}
+}
+
+// from is the part of a list, newest first, that starts with a snapshot of this id; empty where there is none.
+func from(list []snapshot.Snapshot, id string) []snapshot.Snapshot {
+	i := slices.IndexFunc(list, func(s snapshot.Snapshot) bool { return s.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return list[i:]
+}
+
+// behindSince is the time of the first of the snapshots, without a break up to the newest, that are behind the same
+// record as the newest is; nil where that one isn't behind. The list is newest first.
+func behindSince(list []snapshot.Snapshot) *time.Time {
+	var since *time.Time
+	for _, s := range list {
+		if s.Behind == 0 || s.Handoff != list[0].Handoff {
+			break
+		}
+		since = &s.At
+	}
+	return since
 }
 
 func (c *call) snapshotCommand() *cobra.Command {
@@ -36,7 +71,11 @@ func (c *call) snapshotCommand() *cobra.Command {
 			return err
 		}
 		if c.json {
-			return c.print(snapshotView(snap))
+			list, err := c.s.store.Snapshots(d.Name)
+			if err != nil {
+				return err
+			}
+			return c.print(datedSnapshot{snapshotView(snap), behindSince(from(list, snap.ID))})
 		}
 		if _, err := fmt.Fprintf(c.out, "%s  %d files\n", snap.ID, snap.Files); err != nil {
 			return err
@@ -62,15 +101,16 @@ func (c *call) snapshotsCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		all := list
 		if path != "" {
 			if list, err = c.s.snaps.Versions(cmd.Context(), list, c.inside(d, path)); err != nil {
 				return err
 			}
 		}
 		if c.json {
-			out := make([]snapshot.Snapshot, 0, len(list))
+			out := make([]datedSnapshot, 0, len(list))
 			for _, s := range list {
-				out = append(out, snapshotView(s))
+				out = append(out, dated(from(all, s.ID)))
 			}
 			return c.print(out)
 		}

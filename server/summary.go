@@ -53,6 +53,9 @@ type handoffSummary struct {
 	At      time.Time `json:"at"`
 	Verdict *string   `json:"verdict"`
 	Behind  int       `json:"behind"`
+	// BehindSince is when a snapshot first found the tree behind this record; null where none did, or where it no
+	// longer is.
+	BehindSince *time.Time `json:"behind_since"`
 }
 
 type snapshotSummary struct {
@@ -165,6 +168,11 @@ func (s *Server) summarizeHandoff(name string, snap *snapshot.Snapshot) (*handof
 	out := &handoffSummary{ID: r.ID, At: r.Measured.At}
 	if snap != nil && snap.Handoff == r.ID {
 		out.Behind = snap.Behind
+		list, err := s.store.Snapshots(name)
+		if err != nil {
+			return nil, fmt.Errorf("list the snapshots of %s: %w", name, err)
+		}
+		out.BehindSince = behindSince(list)
 	}
 	reports, err := s.store.Reports(name)
 	if err != nil {
