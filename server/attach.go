@@ -143,6 +143,7 @@ func (a *attachment) receive(conn *wire.Conn) (Exit, error) {
 			_, _ = a.r.Out.Write(screen.Restore()) // the client may be gone
 			return Exit{Status: int(f.Code), Signal: f.Signal}, nil
 		case wire.Fault:
+			_, _ = a.r.Out.Write(screen.Restore()) // the client may be gone
 			return Exit{Status: statusFailed}, fmt.Errorf("the session's host: %s", f.Message)
 		}
 		if _, err := a.r.Out.Write(data); err != nil {

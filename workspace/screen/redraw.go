@@ -206,5 +206,6 @@ func (q *sequence) clipboard() bool {
 func Restore() []byte {
 	return []byte("\x18\x1b[?9l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1005l\x1b[?1006l\x1b[?1015l\x1b[?1016l\x1b[?1004l\x1b[?2004l\x1b[?2026l" +
 		"\x1b[?2031l\x1b[?2048l\x1b[<99u\x1b[>4;0m\x1b[?1l\x1b>\x1b[?5l\x1b[4l\x1b[20l\x1b[?6l\x1b[?1049l\x1b[<99u\x1b[r\x1b[?7h\x1b[?25h\x1b[0 q" +
+		"\x1b]104\x1b\\\x1b]110\x1b\\\x1b]111\x1b\\\x1b]112\x1b\\" + // the palette and the default colours
 		"\x1b]8;;\x1b\\\x1b[0m\x0f\x1b(B\x1b)B\x1b[999;1H\r\n")
 }
