@@ -112,16 +112,21 @@ func (v *verifier) absent(m measuredCheck, id, subject string, want results.Outc
 		v.find(Contradicted, subject, string(want), string(results.NotRun), "its package stopped before it (a panic or an exit)")
 	case stoppedParent(m.run.Results, id):
 		v.find(Contradicted, subject, string(want), string(results.NotRun), "the test around it failed")
+	case m.run.Results[m.run.Label] == results.NotRun:
+		v.find(Contradicted, subject, string(want), string(results.NotRun), "the run ended before it ("+m.run.Note+")")
 	default:
 		v.find(Contradicted, subject, string(want), "absent", "the test is gone")
 	}
 }
 
-// brokenPackage looks for the package of a test among the results: it is
-// there only if it failed as a whole, or stopped.
+// brokenPackage looks for the package, module, file or class of a test among
+// the results: it is there only if it failed as a whole, or stopped.
 func brokenPackage(set map[string]results.Outcome, id string) results.Outcome {
-	for pkg, o := range set {
-		if strings.HasPrefix(id, pkg+".") && (o == results.Fail || o == results.NotRun) {
+	for i := len(id) - 1; i > 0; i-- {
+		if id[i] != '.' && id[i] != ':' {
+			continue
+		}
+		if o := set[id[:i]]; o == results.Fail || o == results.NotRun {
 			return o
 		}
 	}

@@ -81,6 +81,22 @@ func (v *verifier) driftIn(path, found string) {
 	v.find(Drifted, path, "", found, "a repository within the directory: its own files count too")
 }
 
+// differingKeys are, sorted, the keys whose values differ or that only one has.
+func differingKeys(a, b map[string]string) []string {
+	differ := map[string]string{}
+	for k, va := range a {
+		if vb, ok := b[k]; !ok || va != vb {
+			differ[k] = ""
+		}
+	}
+	for k := range b {
+		if _, ok := a[k]; !ok {
+			differ[k] = ""
+		}
+	}
+	return sortedKeys(differ)
+}
+
 func sortedKeys(m map[string]string) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -170,12 +186,19 @@ func (v *verifier) origins(ctx context.Context) map[string]Origin {
 
 // ignored leaves out what a check declares to write, and marked exports.
 func (v *verifier) ignored(file string) bool {
-	for _, c := range v.Checks {
+	return Declared(v.Dir, v.Checks, file)
+}
+
+// Declared tells whether a file of dir, by its path within, is one that no
+// comparison counts: a result file that a check says it writes, or a marked
+// export.
+func Declared(dir string, checks []CheckSpec, file string) bool {
+	for _, c := range checks {
 		if glob, ok := strings.CutPrefix(c.Results, "junit:"); ok && owned([]string{path.Join(c.Dir, glob)}, file) {
 			return true
 		}
 	}
-	return exported(filepath.Join(v.Dir, file))
+	return exported(filepath.Join(dir, file))
 }
 
 func exported(file string) bool {

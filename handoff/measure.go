@@ -143,7 +143,13 @@ func (v *verifier) editsByChecks(ctx context.Context, before snapshot.State) {
 		return
 	}
 	after, err := v.Snapshots.Read(ctx, v.Workspace, v.Dir)
-	if err != nil || after.Tree == before.Tree {
+	if err != nil {
+		return
+	}
+	for _, path := range differingKeys(before.Inner, after.Inner) {
+		v.find(Inconclusive, path, "", "content changed", "the check edits files: a repository within the directory changed while it ran")
+	}
+	if after.Tree == before.Tree {
 		return
 	}
 	changes, err := v.Snapshots.Diff(ctx, before.Repo, before.Tree, after.Tree)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -174,21 +173,20 @@ func explained(stored []byte, explain []string) error {
 	if err := json.Unmarshal(stored, &rep); err != nil {
 		return fmt.Errorf("read the report that halted: %w", err)
 	}
+	answered := map[string]bool{}
 	for _, e := range explain {
-		subject, why, ok := strings.Cut(e, ": ")
-		if !ok || strings.TrimSpace(why) == "" {
-			return usage("write --explain 'SUBJECT: why'", "--explain %q explains nothing", e)
+		subject, err := answers(e, rep.Findings)
+		if err != nil {
+			return err
 		}
-		if !slices.ContainsFunc(rep.Findings, func(f handoff.Finding) bool { return f.Subject == subject }) {
-			return usage("the subjects are in `perdure handoff verify`'s findings", "--explain names %q, which is no finding", subject)
-		}
+		answered[subject] = true
 	}
 	var open []string
 	for _, f := range rep.Findings {
 		if f.Kind == "note" || f.Kind == string(handoff.Holds) {
 			continue
 		}
-		if !slices.ContainsFunc(explain, func(e string) bool { return strings.HasPrefix(e, f.Subject+": ") }) {
+		if !answered[f.Subject] {
 			open = append(open, f.Subject)
 		}
 	}
@@ -197,4 +195,23 @@ func explained(stored []byte, explain []string) error {
 		return refused("add --explain '"+open[0]+": why'", "findings without an explanation: %s", strings.Join(open, ", "))
 	}
 	return nil
+}
+
+// answers is the subject of the finding that 'SUBJECT: T' explains. A subject may have a colon itself, as a file's name
+// may: the longest that fits is meant.
+func answers(explain string, findings []handoff.Finding) (string, error) {
+	subject, fits := "", false
+	for _, f := range findings {
+		if why, ok := strings.CutPrefix(explain, f.Subject+": "); ok && strings.TrimSpace(why) != "" && len(f.Subject) >= len(subject) {
+			subject, fits = f.Subject, true
+		}
+	}
+	if fits {
+		return subject, nil
+	}
+	named, why, ok := strings.Cut(explain, ": ")
+	if !ok || strings.TrimSpace(why) == "" {
+		return "", usage("write --explain 'SUBJECT: why'", "--explain %q explains nothing", explain)
+	}
+	return "", usage("the subjects are in `perdure handoff verify`'s findings", "--explain names %q, which is no finding", named)
 }

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"perdure/handoff"
+	"perdure/handoff/results"
 	"perdure/workspace"
 )
 
@@ -34,7 +34,7 @@ func (f *definitionFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&f.questions, "question", nil, "an open question")
 	fs.StringArrayVar(&f.checks, "check", nil, "[LABEL=]CMD: a command that shows whether the work is right")
 	fs.StringArrayVar(&f.quick, "quick", nil, "the label of a check that is quick")
-	fs.StringArrayVar(&f.resultsOf, "results", nil, "[LABEL=]SPEC: where results come from: auto, go, go-json, tap, junit:GLOB or exit")
+	fs.StringArrayVar(&f.resultsOf, "results", nil, "[LABEL=]SPEC: where results come from: "+strings.Join(results.Specs(), ", "))
 	fs.StringArrayVar(&f.timeouts, "check-timeout", nil, "[LABEL=]D: how long a check may run (default 10m)")
 	fs.StringArrayVar(&f.checkDirs, "check-dir", nil, "LABEL=DIR: a folder in the directory that a check runs in")
 	fs.StringArrayVar(&f.checkEnv, "check-env", nil, "an environment variable that checks get besides the usual ones")
@@ -117,7 +117,7 @@ func validResults(spec string) bool {
 	if glob, ok := strings.CutPrefix(spec, "junit:"); ok {
 		return glob != "" && doublestar.ValidatePattern(glob)
 	}
-	return slices.Contains([]string{"", "auto", "go", "go-json", "tap", "exit"}, spec)
+	return results.ValidSpec(spec)
 }
 
 func parseChecks(list []string) ([]workspace.Check, error) {

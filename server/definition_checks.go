@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"perdure/handoff/results"
 	"perdure/workspace"
 )
 
@@ -25,7 +26,7 @@ func (f *definitionFlags) applyPerCheck(d *workspace.Definition, set *pflag.Flag
 	}
 	err := perCheck(d, "results", f.resultsOf, func(c *workspace.Check, v string) error {
 		if !validResults(v) {
-			return usage("auto, go, go-json, tap, junit:GLOB and exit are known", "no results %q", v)
+			return usage("known are "+strings.Join(results.Specs(), ", "), "no results %q", v)
 		}
 		if c == nil {
 			d.Results = v

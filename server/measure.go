@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -62,9 +61,13 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err != nil {
 		return m, fmt.Errorf("read the tree after the checks: %w", err)
 	}
-	if after.Tree != snap.Tree || !maps.Equal(after.Inner, m.measured.Nested) {
+	moved, err := s.movedUnder(ctx, d, snap.Tree, m.measured.Nested, after)
+	if err != nil {
+		return m, err
+	}
+	if len(moved) > 0 {
 		if may.setup == "" {
-			return m, s.movedError(ctx, after.Repo, snap.Tree, after.Tree)
+			return m, refused("record again once nothing edits the tree; a check that writes files should write ignored ones", "%w: %s", errTreeMoved, strings.Join(moved, ", "))
 		}
 		// Somebody works on: the tree that was to be recorded is measured in a checkout of its own.
 		if m.measured.Checks, err = s.checksInScratch(ctx, d, snap, may, progress); err != nil {
@@ -99,17 +102,34 @@ func (s *Server) checksInScratch(ctx context.Context, d workspace.Definition, sn
 	return runChecks(ctx, d, &handoff.Runner{Dir: dir, Path: d.Path, Where: "scratch", Progress: progress, Trace: true}, may)
 }
 
-// movedError names the files that changed under the checks.
-func (s *Server) movedError(ctx context.Context, repo, before, after string) error {
-	changes, err := s.snaps.Diff(ctx, repo, before, after)
+// movedUnder names the files that changed under the checks, other than those that a check declares to write, and the
+// repositories within whose own files did.
+func (s *Server) movedUnder(ctx context.Context, d workspace.Definition, tree string, nested map[string]string, after snapshot.State) ([]string, error) {
+	var moved []string
+	for path := range nested {
+		if after.Inner[path] != nested[path] {
+			moved = append(moved, path)
+		}
+	}
+	for path := range after.Inner {
+		if _, ok := nested[path]; !ok {
+			moved = append(moved, path)
+		}
+	}
+	if after.Tree == tree {
+		return sorted(moved), nil
+	}
+	changes, err := s.snaps.Diff(ctx, after.Repo, tree, after.Tree)
 	if err != nil {
-		return errTreeMoved
+		return nil, fmt.Errorf("%w, and it can't be told how: %w", errTreeMoved, err)
 	}
-	var paths []string
+	specs := checkSpecs(d)
 	for _, c := range changes {
-		paths = append(paths, c.Path)
+		if !handoff.Declared(d.Dir, specs, c.Path) {
+			moved = append(moved, c.Path)
+		}
 	}
-	return refused("record again once nothing edits the tree; a check that writes files should write ignored ones", "%w: %s", errTreeMoved, strings.Join(paths, ", "))
+	return sorted(moved), nil
 }
 
 // problems refuses a record whose checks gave no answer.
@@ -253,12 +273,5 @@ func changedResults(before, after handoff.Measured) []string {
 	return sorted(out)
 }
 
-func outcomes(m handoff.Measured) map[string]results.Outcome {
-	out := map[string]results.Outcome{}
-	for _, c := range m.Checks {
-		for id, o := range c.Results {
-			out[id] = o
-		}
-	}
-	return out
-}
+// outcomes gives every measured test by its ID; two checks that differ about one are told apart.
+func outcomes(m handoff.Measured) map[string]results.Outcome { return handoff.IDs(m.Checks) }

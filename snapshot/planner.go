@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -62,9 +63,14 @@ func (p *planner) gather(t *measured, at string, parts []*part) {
 
 func (p *planner) add(s Step) { p.plan.Steps = append(p.plan.Steps, s) }
 
-// newer tells whether a file was written, or put there, after the snapshot.
+// clockTick is by how much a file's times may lag behind the clock: file systems take them from the kernel's last tick,
+// and the longest is that of 100 a second.
+const clockTick = 10 * time.Millisecond
+
+// newer tells whether a file was written, or put there, after the snapshot. It is asked of files that differ from the
+// snapshot: one whose time is that of the snapshot's own tick was written after it was read.
 func (p *planner) newer(st fileStat) bool {
-	at := p.plan.Snapshot.At.UnixNano()
+	at := p.plan.Snapshot.At.Add(-clockTick).UnixNano()
 	return st.Mtime > at || st.Ctime > at
 }
 

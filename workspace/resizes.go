@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -29,16 +30,21 @@ func (s *Session) Resizes() ([]Resize, error) {
 	}
 	defer f.Close()
 	var found []Resize
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for lines := bufio.NewReader(f); ; {
+		line, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return found, nil // what follows the last newline isn't whole: "8" may be the beginning of "80"
+		}
+		if err != nil {
+			return found, fmt.Errorf("read the sizes: %w", err)
+		}
 		var r Resize
 		var nanos int64
-		n, _ := fmt.Sscanf(lines.Text(), "%d %d %d %d", &r.Offset, &nanos, &r.Cols, &r.Rows)
+		n, _ := fmt.Sscanf(line, "%d %d %d %d\n", &r.Offset, &nanos, &r.Cols, &r.Rows)
 		if n != 4 || r.Cols < 1 || r.Rows < 1 {
 			continue
 		}
 		r.At = time.Unix(0, nanos)
 		found = append(found, r)
 	}
-	return found, lines.Err()
 }

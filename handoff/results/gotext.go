@@ -6,7 +6,7 @@ import (
 )
 
 var (
-	goTest = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+) \(\d+\.\d+s\)$`)
+	goTest = regexp.MustCompile(`^(.*?)--- (PASS|FAIL|SKIP): (\S+) \(\d+\.\d+s\)$`)
 	goOK   = regexp.MustCompile(`^ok  \t(\S+)\t(.*)$`)
 	goFail = regexp.MustCompile(`^FAIL\t(\S+)(?:\t\d+\.\d+s| \[(?:build|setup) failed\])$`)
 	goNone = regexp.MustCompile(`^\?   \t(\S+)\t\[no test files\]$`)
@@ -34,8 +34,9 @@ func parseGoText(output []byte) (Set, bool) {
 	p := newTextPackage()
 	for line := range strings.Lines(string(output)) {
 		line = strings.TrimRight(line, "\r\n")
-		if m := goTest.FindStringSubmatch(line); m != nil {
-			p.tests[m[2]] = goOutcome[m[1]]
+		// What a test printed without a line's end stands before its result.
+		if m := goTest.FindStringSubmatch(line); m != nil && (strings.TrimSpace(m[1]) == "" || p.running[m[3]]) {
+			p.test(m[3], goOutcome[m[2]])
 			continue
 		}
 		if name, ok := strings.CutPrefix(line, "=== RUN   "); ok {
@@ -85,6 +86,13 @@ func endText(set *Set, p *textPackage, line string) bool {
 		set.Complete = false
 	}
 	return true
+}
+
+// test keeps the worse of two results: -count runs each test more than once.
+func (p *textPackage) test(name string, o Outcome) {
+	if old, ok := p.tests[name]; !ok || o.rank() > old.rank() {
+		p.tests[name] = o
+	}
 }
 
 func (p *textPackage) into(set *Set, pkg string) (failed bool) {

@@ -102,10 +102,7 @@ func (j *junit) open(t xml.StartElement) {
 		e, _ := strconv.Atoi(attr(t, "errors"))
 		j.suites = append(j.suites, junitSuite{name: attr(t, "name"), broken: f + e})
 	case "testcase":
-		j.id = attr(t, "name")
-		if class := attr(t, "classname"); class != "" {
-			j.id = class + "." + j.id
-		}
+		j.id = caseID(attr(t, "classname"), attr(t, "name"))
 		j.state = Pass
 	case "failure", "error", "rerunFailure", "rerunError":
 		// A rerunFailure stands for a test that failed again when re-run.
@@ -121,13 +118,22 @@ func (j *junit) open(t xml.StartElement) {
 	}
 }
 
+// caseID is classname.name; a class that could not be set up has a case without a name.
+func caseID(class, name string) string {
+	class, name = clip(class), clip(name)
+	if class == "" || name == "" {
+		return class + name
+	}
+	return class + "." + name
+}
+
 func (j *junit) close(name string) {
 	switch name {
 	case "testcase":
 		if j.id == "" {
 			return
 		}
-		j.set.add(j.id, j.state)
+		j.set.addNew(j.id, j.state)
 		if j.state == Fail {
 			for i := range j.suites {
 				j.suites[i].failed++
@@ -142,7 +148,7 @@ func (j *junit) close(name string) {
 		j.suites = j.suites[:len(j.suites)-1]
 		// A suite may count an error that no case shows (a collection error).
 		if s.broken > 0 && s.failed == 0 {
-			j.set.add(s.name, Fail)
+			j.set.add(clip(s.name), Fail)
 		}
 	}
 }

@@ -10,59 +10,94 @@ import (
 var (
 	tapVersion = regexp.MustCompile(`^TAP version 1[234]\s*$`)
 	tapPlan    = regexp.MustCompile(`^1\.\.(\d+)(?:\s*#\s*(.*))?$`)
-	tapPoint   = regexp.MustCompile(`^(not )?ok\b(?:\s+(\d+))?\s*(?:-\s*)?(.*)$`)
-	tapHint    = regexp.MustCompile(`(?i)(?:^|\s)#\s*(skip|todo)\b.*$`)
+	tapPoint   = regexp.MustCompile(`^(not )?ok(?:\s+(\d+))?(?:\s+-)?(?:\s+(.*))?$`)
+	tapHint    = regexp.MustCompile(`(?i)(?:^|\s)#\s*(skip|todo)\S*\s*(.*)$`)
 	tapBail    = regexp.MustCompile(`^Bail out!\s*(.*)$`)
 )
 
-// tapIndent is what each level of subtests is indented by, in spaces.
-const tapIndent = 4
+const (
+	// tapIndent is what each level of subtests is indented by, in spaces.
+	tapIndent = 4
+	// maxName bounds one name, in bytes: names of subtests hold those around them.
+	maxName = 512
+	// patternSkip is what node says of tests that it was told not to run: they are no tests of this run.
+	patternSkip = "test name does not match pattern"
+)
 
 // tap is one document on its way. A subtest's points come before the point of their parent, which names them.
 type tap struct {
 	set     Set
 	found   bool
+	version bool
 	levels  []tapLevel
 	skipAll bool
+	yaml    string // the indentation of the block that is passed over, with its end mark
 }
 
 // tapLevel is a test and its sisters.
 type tapLevel struct {
 	plan, seen int
-	ids        []string // of this level and below, until the parent's point is read
+	tests      []tapTest // of this level and below, until the parent's point is read
+}
+
+type tapTest struct {
+	name    string
+	outcome Outcome
 }
 
 func parseTAP(output []byte) (Set, bool) {
 	t := tap{set: newSet("tap"), levels: []tapLevel{{plan: -1}}}
-	pending := map[string]Outcome{}
 	for line := range strings.Lines(string(output)) {
-		line = strings.TrimRight(line, "\r\n ")
-		text := strings.TrimLeft(line, " ")
-		if m := tapBail.FindStringSubmatch(text); m != nil {
-			t.set.Complete, t.set.Note, t.found = false, "bailed out: "+m[1], true
-			continue
-		}
-		t.line(text, (len(line)-len(text))/tapIndent, pending)
+		t.take(strings.TrimRight(line, "\r\n "))
 	}
-	for _, l := range t.levels { // subtests whose parent never reported
-		for _, id := range l.ids {
-			t.set.add(id, pending[id])
+	for _, l := range t.levels[1:] { // subtests whose parent never reported
+		for _, test := range l.tests {
+			t.set.addNew(test.name, test.outcome)
 		}
 	}
-	if top := t.levels[0]; top.plan > top.seen {
-		t.set.Complete = false
-		t.set.Note = "planned " + strconv.Itoa(top.plan) + " tests, ran " + strconv.Itoa(top.seen)
+	top := t.levels[0]
+	planned := "planned " + strconv.Itoa(top.plan) + " tests, ran " + strconv.Itoa(top.seen)
+	switch {
+	case t.set.Stopped != "" || !t.found:
+	case top.plan < 0 && t.version && top.seen > 0:
+		t.set.Stopped = "no plan was printed"
+	case top.plan > top.seen:
+		t.set.Stopped = planned
+	case top.plan >= 0 && top.plan < top.seen:
+		t.set.say(planned)
+		t.set.addNew("plan", Fail)
 	}
-	return t.set, t.found && (len(t.set.Tests) > 0 || t.skipAll || t.levels[0].plan == 0)
+	t.set.Complete = t.set.Stopped == ""
+	return t.set, t.found && (len(t.set.Tests) > 0 || t.skipAll || t.version)
 }
 
-func (t *tap) line(text string, depth int, pending map[string]Outcome) {
+func (t *tap) take(line string) {
+	if t.yaml != "" {
+		if line == t.yaml {
+			t.yaml = ""
+		}
+		return
+	}
+	text := strings.TrimLeft(line, " ")
+	if text == "---" && len(text) < len(line) { // diagnostics hold whatever was printed
+		t.yaml = line[:len(line)-len(text)] + "..."
+		return
+	}
+	if m := tapBail.FindStringSubmatch(text); m != nil {
+		t.set.Stopped, t.found = "bailed out: "+clip(m[1]), true
+		return
+	}
+	if depth := (len(line) - len(text)) / tapIndent; depth < maxDepth {
+		t.line(text, depth)
+	}
+}
+
+func (t *tap) line(text string, depth int) {
 	switch {
 	case tapVersion.MatchString(text):
-		t.found = true
+		t.found, t.version = true, true
 	case tapPlan.MatchString(text):
-		m := tapPlan.FindStringSubmatch(text)
-		n, err := strconv.Atoi(m[1])
+		n, err := strconv.Atoi(tapPlan.FindStringSubmatch(text)[1])
 		if err != nil || depth >= len(t.levels)+1 {
 			return
 		}
@@ -70,7 +105,7 @@ func (t *tap) line(text string, depth int, pending map[string]Outcome) {
 		t.skipAll = t.skipAll || n == 0
 		t.found = true
 	case tapPoint.MatchString(text):
-		t.point(tapPoint.FindStringSubmatch(text), depth, pending)
+		t.point(tapPoint.FindStringSubmatch(text), depth)
 	}
 }
 
@@ -83,7 +118,7 @@ func (t *tap) level(depth int) *tapLevel {
 }
 
 // point takes in one result: "ok 1 - name # SKIP why".
-func (t *tap) point(m []string, depth int, pending map[string]Outcome) {
+func (t *tap) point(m []string, depth int) {
 	l := t.level(depth)
 	l.seen++
 	name, outcome := m[3], Pass
@@ -91,54 +126,52 @@ func (t *tap) point(m []string, depth int, pending map[string]Outcome) {
 		outcome = Fail
 	}
 	if hint := tapHint.FindStringSubmatch(name); hint != nil {
+		if hint[2] == patternSkip {
+			return
+		}
 		name = strings.TrimSpace(tapHint.ReplaceAllString(name, ""))
 		if strings.EqualFold(hint[1], "skip") || outcome == Fail { // a known failure is no failure
 			outcome = Skip
 		}
 	}
-	if name = strings.ReplaceAll(name, `\#`, "#"); name == "" {
+	if name = clip(strings.ReplaceAll(name, `\#`, "#")); name == "" {
 		name = "test " + strconv.Itoa(l.seen)
 	}
-	below := t.claim(depth+1, name, pending)
-	for _, id := range append(below, name) {
-		if id == name {
-			pending[id] = worse(pending[id], outcome)
-		}
-		if depth == 0 {
-			t.set.add(id, pending[id])
-			delete(pending, id)
-		} else {
-			l.ids = append(l.ids, id)
-		}
+	tests := append(t.claim(depth+1, name), tapTest{name, outcome})
+	if depth > 0 {
+		t.levels[depth].tests = append(t.levels[depth].tests, tests...)
+		return
+	}
+	for _, test := range tests {
+		t.set.addNew(test.name, test.outcome)
 	}
 }
 
 // claim puts a parent's name before the tests below it.
-func (t *tap) claim(depth int, parent string, pending map[string]Outcome) (out []string) {
+func (t *tap) claim(depth int, parent string) (out []tapTest) {
 	if depth >= len(t.levels) {
 		return nil
 	}
 	for _, l := range t.levels[depth:] {
-		for _, id := range l.ids {
-			full := parent + "/" + id
-			pending[full] = worse(pending[full], pending[id])
-			delete(pending, id)
-			out = append(out, full)
+		for _, test := range l.tests {
+			out = append(out, tapTest{parent + "/" + test.name, test.outcome})
 		}
 	}
 	t.levels = t.levels[:depth]
 	return out
 }
 
-func worse(a, b Outcome) Outcome {
-	if a == "" || b.rank() > a.rank() {
-		return b
+func clip(name string) string {
+	if len(name) > maxName {
+		name = name[:maxName]
 	}
-	return a
+	return strings.ToValidUTF8(name, "?")
 }
 
 // recogniseTAP takes output for TAP only if it says so, or plans and then reports: a lone "ok" is many a tool's word.
 func recogniseTAP(output []byte) (Set, bool) {
 	set, found := parseTAP(output)
-	return set, found && len(set.Tests) > 0
+	return set, found && (len(set.Tests) > 0 || tapSays.Match(output))
 }
+
+var tapSays = regexp.MustCompile(`(?m)^TAP version 1[234]\s*$`)

@@ -17,10 +17,12 @@ func TestTAP(t *testing.T) {
 		"hash in name": {"1..1\nok 1 - issue \\#7 holds\n", map[string]Outcome{"issue #7 holds": Pass}, true},
 		"subtests": {"TAP version 14\n# Subtest: outer\n    # Subtest: inner\n        ok 1 - deep\n        1..1\n    ok 1 - inner\n    not ok 2 - other\n    1..2\nnot ok 1 - outer\n1..1\n",
 			map[string]Outcome{"outer/inner/deep": Pass, "outer/inner": Pass, "outer/other": Fail, "outer": Fail}, true},
-		"same name twice":    {"1..2\nok 1 - a\nnot ok 2 - a\n", map[string]Outcome{"a": Fail}, true},
-		"fewer than planned": {"1..3\nok 1 - a\n", map[string]Outcome{"a": Pass}, false},
-		"bailed out":         {"1..2\nok 1 - a\nBail out! no database\n", map[string]Outcome{"a": Pass}, false},
-		"plan at the end":    {"ok 1 - a\r\nok 2 - b\r\n1..2\r\n", map[string]Outcome{"a": Pass, "b": Pass}, true},
+		"same name twice":            {"1..2\nok 1 - a\nnot ok 2 - a\n", map[string]Outcome{"a": Pass, "a#2": Fail}, true},
+		"fewer than planned":         {"1..3\nok 1 - a\n", map[string]Outcome{"a": Pass, "check": NotRun}, false},
+		"more than planned":          {"1..1\nok 1 - a\nok 2 - b\n", map[string]Outcome{"a": Pass, "b": Pass, "plan": Fail}, true},
+		"bailed out":                 {"1..2\nok 1 - a\nBail out! no database\n", map[string]Outcome{"a": Pass, "check": NotRun}, false},
+		"results within diagnostics": {"TAP version 13\nnot ok 1 - a\n  ---\n  error: |-\n    ok 7 - printed\n    1..9\n  ...\n1..1\n", map[string]Outcome{"a": Fail}, true},
+		"plan at the end":            {"ok 1 - a\r\nok 2 - b\r\n1..2\r\n", map[string]Outcome{"a": Pass, "b": Pass}, true},
 	} {
 		set, err := Parse("tap", []byte(c.in), nil, 0, "check")
 		if err != nil || !maps.Equal(set.Tests, c.want) || set.Complete != c.complete {

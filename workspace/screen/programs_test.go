@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,7 +32,9 @@ func capture(t *testing.T, dir string, acts []act, argv ...string) []byte {
 	}
 	chunks := make(chan []byte)
 	done := make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
+		defer close(ended)
 		defer close(chunks)
 		for {
 			buf := make([]byte, 4096)
@@ -48,9 +51,15 @@ func capture(t *testing.T, dir string, acts []act, argv ...string) []byte {
 	}()
 	defer func() {
 		close(done)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // it leads a session
 		_ = cmd.Process.Kill()
 		tty.Close()
 		_ = cmd.Wait()
+		select { // the read ends with the last process that holds the terminal, not with tty
+		case <-ended:
+		case <-time.After(20 * time.Second):
+			t.Errorf("%s left a process that holds its terminal", argv[0])
+		}
 	}()
 	s := New(80, 24, Options{})
 	var out []byte
