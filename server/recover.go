@@ -24,6 +24,7 @@ const (
 // that is whole takes its place, and then, as at every start, whatever the ledger has that the index lacks.
 func (s *Server) openStore(ctx context.Context) error {
 	dir := filepath.Join(s.opts.State, "store")
+	_, missing := os.Stat(filepath.Join(dir, "MANIFEST"))
 	err := store.Probe(ctx, s.probeArgv(), dir)
 	if err == nil {
 		s.store, err = store.Open(dir)
@@ -49,10 +50,16 @@ func (s *Server) openStore(ctx context.Context) error {
 	if err != nil {
 		s.log.Error("the store couldn't be compared with the ledger, and is used as it is; see `perdure doctor`", "err", err)
 	}
-	if aside != "" {
+	if aside != "" || missing != nil && s.knowsAny() { // a store that is gone with its sentinel leaves no other trace
 		s.event("", "rebuilt", map[string]any{"aside": aside, "backup": from})
 	}
 	return nil
+}
+
+// knowsAny says whether the store holds a workspace.
+func (s *Server) knowsAny() bool {
+	all, err := s.store.Workspaces()
+	return err == nil && len(all) > 0
 }
 
 // probeArgv is the command that reads a store in a process of its own; main knows its first word.

@@ -121,6 +121,13 @@ func TestADamagedStoreIsRebuiltAndNeverShownEmpty(t *testing.T) {
 	t.Cleanup(func() { b.run("rm", "halted") })
 	want := b.inventory()
 	state := b.dir + "/state"
+	// Without a trace of the store: of the damages below, which come in any order, this one once left no event.
+	b.kill()
+	damages["everything but ledger"](t, state)
+	b.serve("127.0.0.1:" + b.port)
+	if out := b.want(0, "events", "--json"); !strings.Contains(out, `"rebuilt"`) {
+		t.Errorf("no event tells that a lost store was rebuilt:\n%s", out)
+	}
 	for name, damage := range damages {
 		b.kill()
 		damage(t, state)
