@@ -81,8 +81,8 @@ func (v *verifier) driftIn(path, found string) {
 	v.find(Drifted, path, "", found, "a repository within the directory: its own files count too")
 }
 
-// differingKeys are, sorted, the keys whose values differ or that only one has.
-func differingKeys(a, b map[string]string) []string {
+// DifferingKeys are, sorted, the keys whose values differ or that only one has.
+func DifferingKeys(a, b map[string]string) []string {
 	differ := map[string]string{}
 	for k, va := range a {
 		if vb, ok := b[k]; !ok || va != vb {

@@ -146,7 +146,7 @@ func (v *verifier) editsByChecks(ctx context.Context, before snapshot.State) {
 	if err != nil {
 		return
 	}
-	for _, path := range differingKeys(before.Inner, after.Inner) {
+	for _, path := range DifferingKeys(before.Inner, after.Inner) {
 		v.find(Inconclusive, path, "", "content changed", "the check edits files: a repository within the directory changed while it ran")
 	}
 	if after.Tree == before.Tree {

@@ -105,17 +105,7 @@ func (s *Server) checksInScratch(ctx context.Context, d workspace.Definition, sn
 // movedUnder names the files that changed under the checks, other than those that a check declares to write, and the
 // repositories within whose own files did.
 func (s *Server) movedUnder(ctx context.Context, d workspace.Definition, tree string, nested map[string]string, after snapshot.State) ([]string, error) {
-	var moved []string
-	for path := range nested {
-		if after.Inner[path] != nested[path] {
-			moved = append(moved, path)
-		}
-	}
-	for path := range after.Inner {
-		if _, ok := nested[path]; !ok {
-			moved = append(moved, path)
-		}
-	}
+	moved := handoff.DifferingKeys(nested, after.Inner)
 	if after.Tree == tree {
 		return sorted(moved), nil
 	}

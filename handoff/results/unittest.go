@@ -137,13 +137,7 @@ func (u *unitRun) unnamed() {
 	}
 	skipped := u.counts["skipped"] + u.counts["expected failures"]
 	// Failures of a class's or a module's set-up are none of the tests that ran.
-	failed := 0
-	for id, o := range u.set.Tests {
-		if o == Fail && id != "" {
-			failed++
-		}
-	}
 	u.set.Complete = false
-	u.set.count("", Pass, u.total-skipped-failed)
+	u.set.count("", Pass, u.total-skipped-u.set.failures())
 	u.set.count("", Skip, skipped)
 }
