@@ -211,7 +211,7 @@ func (w *waiter) shows(ctx context.Context) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	return w.match(v.Rows)
+	return w.match(v.Lines())
 }
 
 // forget drops the lines that were looked at; the last may go on.

@@ -321,6 +321,7 @@ func (s *Session) Stop(ctx context.Context, signal string, grace time.Duration) 
 	defer closer.Close()
 	stop := context.AfterFunc(ctx, func() { closer.Close() })
 	defer stop()
+	gone := s.watchHost() // while it surely is the host's number
 	if err := conn.Write(wire.Stop{Signal: signal}); err != nil {
 		return fmt.Errorf("stop the session: %w", err)
 	}
@@ -328,7 +329,7 @@ func (s *Session) Stop(ctx context.Context, signal string, grace time.Duration) 
 	defer killer.Stop()
 	for {
 		if _, err := conn.Read(); err != nil {
-			return ctx.Err() // the host closes its connections last of all
+			return errors.Join(ctx.Err(), gone(ctx)) // the host still writes its last screen into the folder
 		}
 	}
 }

@@ -48,7 +48,7 @@ func newBox(t *testing.T) *box {
 			t.Fatal(err)
 		}
 	}
-	b.env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "PERDURE_STATE=" + b.dir + "/state", "GOCACHE=" + strings.TrimSpace(string(cache)), "GOFLAGS=-buildvcs=false", "LC_ALL=C"}
+	b.env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "PERDURE_STATE=" + b.dir + "/state", "GOCACHE=" + strings.TrimSpace(string(cache)), "GOFLAGS=-buildvcs=false", "LC_ALL=C", "GORACE=" + os.Getenv("GORACE")}
 	b.must("", "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", b.dir+"/key")
 	key, err := os.ReadFile(b.dir + "/key.pub")
 	if err != nil {
@@ -144,13 +144,42 @@ func (b *box) kill() {
 	_ = b.server.Wait()
 }
 
-// close removes the workspace, so that no host outlives the test, and looks whether one does.
+// close removes the workspaces, so that no host outlives the test, and looks whether a process of this box does: one
+// that was left is ended here, so that no other test is told of it.
 func (b *box) close() {
-	b.run("rm", "app")
-	b.kill()
-	if out, err := exec.Command("pgrep", "-f", b.bin).Output(); err == nil {
-		b.t.Errorf("processes survive: %s", out)
+	if out, status := b.run("ls", "--json"); status == 0 {
+		var list []struct{ Name string }
+		if err := json.Unmarshal([]byte(out), &list); err != nil {
+			b.t.Error(err)
+		}
+		for _, w := range list {
+			b.run("rm", w.Name)
+		}
 	}
+	b.kill()
+	pids := b.processes()
+	if len(pids) > 0 {
+		out, _ := exec.Command("ps", "-o", "pid,ppid,args", "-p", strings.Join(pids, ",")).Output()
+		b.t.Errorf("processes survive:\n%s", out)
+	}
+	for _, p := range pids {
+		if pid, err := strconv.Atoi(p); err == nil {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+}
+
+// processes are those whose environment names this box's state folder: whatever perdure started for it.
+func (b *box) processes() (pids []string) {
+	envs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range envs {
+		data, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(data, []byte("="+b.dir+"/")) {
+			continue
+		}
+		pids = append(pids, filepath.Base(filepath.Dir(path)))
+	}
+	return pids
 }
 
 func (b *box) ssh(ctx context.Context, args ...string) *exec.Cmd {
@@ -378,5 +407,19 @@ func TestARestoreIsIdenticalAndTheRepositoryUntouched(t *testing.T) {
 	}
 	if after := b.must(b.app, "sh", "-c", "git status --porcelain=v2; sha256sum .git/index .git/config; git for-each-ref"); after != before {
 		t.Errorf("the repository changed:\n%s\nwas\n%s", after, before)
+	}
+}
+
+// A host that had hung up wrote its last screen into a folder that was being removed.
+func TestStopReturnsOnceTheHostIsGone(t *testing.T) {
+	b := newBox(t)
+	b.want(0, "new", "app", "--", "sh", "-c", "seq 1 2000; cat")
+	for range 5 {
+		b.want(0, "start", "app")
+		b.want(0, "wait", "app", "--for", "text=^2000$", "--timeout", "1m")
+		b.want(0, "stop", "app")
+		if out, err := exec.Command("pgrep", "-f", "host "+b.dir).Output(); err == nil {
+			t.Fatalf("stop returned, and the host lives: %s", out)
+		}
 	}
 }

@@ -14,6 +14,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// Under the race detector each process would wait a second at its end, and these tests run thousands.
+	if os.Getenv("GORACE") == "" {
+		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
 	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo, "claude": fakeClaude, "gemini": fakeClaude})
 }
 
@@ -25,6 +29,7 @@ func TestScript(t *testing.T) {
 			home := e.WorkDir + "/home"
 			e.Setenv("HOME", home)
 			e.Setenv("PERDURE_STATE", e.WorkDir+"/state")
+			e.Setenv("GORACE", os.Getenv("GORACE"))
 			for _, k := range []string{"PERDURE_SOCKET", "PERDURE_SESSION", "PERDURE_WORKSPACE", "PERDURE_SSH", "XDG_STATE_HOME"} {
 				e.Setenv(k, "")
 			}

@@ -1,7 +1,9 @@
 package screen
 
 import (
+	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
 )
@@ -16,6 +18,7 @@ type Cursor struct {
 // View is a screen as text.
 type View struct {
 	Rows      []string `json:"rows"`
+	Wrapped   []int    `json:"wrapped,omitempty"` // the rows that go on in the next: one line that was too long
 	Cursor    Cursor   `json:"cursor"`
 	Size      Size     `json:"size"`
 	Title     string   `json:"title"`
@@ -28,9 +31,32 @@ func (s *Screen) View() View {
 	for y, r := range s.grid.rows {
 		s.scratch = s.appendLine(s.scratch[:0], r, s.cols)
 		v.Rows[y] = lineText(s.scratch)
+		if r.wrapped && y < s.rows-1 {
+			v.Wrapped = append(v.Wrapped, y)
+		}
 	}
 	v.Cursor = Cursor{Row: s.y, Col: min(s.x, s.cols-1), Visible: !s.modes.hidden}
 	return v
+}
+
+// Lines are the rows with those that wrapped made whole, as the program printed them.
+func (v View) Lines() []string {
+	var out []string
+	line := ""
+	for y, row := range v.Rows {
+		line += row
+		if !slices.Contains(v.Wrapped, y) {
+			out, line = append(out, line), ""
+			continue
+		}
+		// Rows are without the blanks at their ends; a single cell is left free where a wide character didn't fit.
+		free := v.Size.Cols - ansi.StringWidthWc(row)
+		if next, _ := utf8.DecodeRuneInString(v.Rows[y+1]); free == 1 && width(next) == 2 {
+			free = 0
+		}
+		line += strings.Repeat(" ", max(free, 0))
+	}
+	return out
 }
 
 // HistoryText is the kept history, oldest line first.
