@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"golang.org/x/sys/unix"
 )
 
 // box is a machine in the small: a home, a state folder, a key, a repository and the built binary.
@@ -157,7 +159,7 @@ func (b *box) close() {
 		}
 	}
 	b.kill()
-	pids := b.processes()
+	pids := slices.DeleteFunc(b.processes(), ends)
 	if len(pids) > 0 {
 		out, _ := exec.Command("ps", "-o", "pid,ppid,args", "-p", strings.Join(pids, ",")).Output()
 		b.t.Errorf("processes survive:\n%s", out)
@@ -167,6 +169,21 @@ func (b *box) close() {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
+}
+
+// ends says whether a process ends by itself within seconds, as a git whose server was killed does.
+func ends(pid string) bool {
+	n, err := strconv.Atoi(pid)
+	if err != nil {
+		return true
+	}
+	fd, err := unix.PidfdOpen(n, 0)
+	if err != nil {
+		return errors.Is(err, unix.ESRCH)
+	}
+	defer unix.Close(fd)
+	ended, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
+	return err == nil && ended > 0
 }
 
 // processes are those whose environment names this box's state folder: whatever perdure started for it.
