@@ -271,7 +271,7 @@ func (r *runner) output(f wire.Output, now time.Time) error {
 		s.at = f.Offset // what is missing was told as skipped
 	}
 	s.whole = true
-	if len(data) == 0 {
+	if len(data) == 0 && s.at <= s.acked {
 		return nil
 	}
 	if err := r.o.Handler.Output(data); err != nil {

@@ -103,10 +103,8 @@ func (h *host) nowQuiet() {
 	h.wake()
 }
 
-// answeredByInput notes what a person typed.
+// answeredByInput notes that a person typed; mu is held.
 func (h *host) answeredByInput() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.bell = false
 	if h.act.typed(time.Now()) {
 		h.wake()

@@ -124,7 +124,7 @@ func (v *viewer) skip() []wire.Frame {
 	defer h.mu.Unlock()
 	_, end := h.jnl.Bounds()
 	frames := []wire.Frame{wire.Skipped{Bytes: end - v.at}}
-	frames = append(frames, redrawFrames(h.screen.RedrawFor(v.cols, v.rows, 0))...)
+	frames = append(frames, redrawFrames(v.whole(0))...)
 	v.at = end
 	v.flow.acked, v.flow.marked = end, time.Time{}
 	return append(frames, wire.Output{Offset: end})

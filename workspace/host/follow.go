@@ -49,7 +49,11 @@ func (v *viewer) finish(buf []byte) {
 		return
 	default:
 	}
-	if r, err := journal.OpenReader(v.h.dir + "/journal"); err == nil {
+	if frames := v.lastDrawing(); frames != nil {
+		if v.writeAll(frames) != nil {
+			return
+		}
+	} else if r, err := journal.OpenReader(v.h.dir + "/journal"); err == nil {
 		defer r.Close()
 		for {
 			n, err := r.ReadAt(buf, v.at)
@@ -72,20 +76,28 @@ func (v *viewer) finish(buf []byte) {
 
 // overlay lays a notice over the last row, where the viewer has seen all output and no sequence is open: else it
 // would land inside one.
-func (h *host) overlay(at uint64, text string) []byte {
+func (v *viewer) overlay(text string) []byte {
+	h := v.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, end := h.jnl.Bounds(); at != end || !h.screen.Ground() {
+	if v.drawing != nil {
+		return v.drawing.Overlay(h.screen, text)
+	}
+	if _, end := h.jnl.Bounds(); v.at != end || !h.screen.Ground() {
 		return nil
 	}
 	return h.screen.Overlay(text)
 }
 
 // lastRow repaints what a notice covered.
-func (h *host) lastRow(at uint64) []byte {
+func (v *viewer) lastRow() []byte {
+	h := v.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, end := h.jnl.Bounds(); at != end || !h.screen.Ground() {
+	if v.drawing != nil {
+		return h.screen.Render(v.drawing, int(v.window.Cols), int(v.window.Rows))
+	}
+	if _, end := h.jnl.Bounds(); v.at != end || !h.screen.Ground() {
 		return nil
 	}
 	return h.screen.Row(int(h.rows) - 1)

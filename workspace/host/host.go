@@ -57,6 +57,9 @@ type host struct {
 	screen     *screen.Screen
 	cols, rows uint16
 	sizes      int       // lines of the file that tells them
+	resizes    int       // how often the size changed
+	turns      uint64    // how often an attachment took over
+	asked      time.Time // when the program last asked the terminal something
 	last       time.Time // the last output
 	bell       bool
 	lostBytes  uint64 // what a failing journal could not take
@@ -243,6 +246,9 @@ func (h *host) output(p []byte) {
 	h.bell = h.screen.Bell() || h.bell
 	h.noticed(p)
 	replies := h.screen.Replies()
+	if len(replies) > 0 {
+		h.asked = h.last
+	}
 	if h.typists() > 0 {
 		replies = nil // the client's own terminal answers
 	}
@@ -274,22 +280,21 @@ func (h *host) typists() int {
 	return n
 }
 
-// resize sets the pty's size once; the kernel tells the program.
-func (h *host) resize(cols, rows, x, y uint16) {
-	if cols == 0 || rows == 0 || cols > 4096 || rows > 4096 {
+// resize sets the pty's size once; the kernel tells the program. mu is held.
+func (h *host) resize(w wire.Resize) {
+	if w.Cols == 0 || w.Rows == 0 || w.Cols > 4096 || w.Rows > 4096 || w.Cols == h.cols && w.Rows == h.rows {
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if cols == h.cols && rows == h.rows {
-		return
-	}
-	h.cols, h.rows = cols, rows
-	h.screen.Resize(int(cols), int(rows))
-	h.noteSize(cols, rows)
+	h.cols, h.rows = w.Cols, w.Rows
+	h.resizes++
+	h.screen.Resize(int(w.Cols), int(w.Rows))
+	h.noteSize(w.Cols, w.Rows)
 	h.control(func(fd int) {
-		_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: cols, Row: rows, Xpixel: x, Ypixel: y})
+		_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: w.Cols, Row: w.Rows, Xpixel: w.XPixel, Ypixel: w.YPixel})
 	})
+	for v := range h.viewers {
+		v.poke() // whose window is of another size now is drawn for
+	}
 }
 
 func (h *host) control(fn func(fd int)) {

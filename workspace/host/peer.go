@@ -29,6 +29,7 @@ type peer struct {
 	number uint64
 	viewer *viewer // the connection in force, nil while the client is away
 	seen   time.Time
+	turn   turn
 	echoes []echo // what is to be acknowledged, oldest first
 }
 
@@ -95,8 +96,9 @@ func (h *host) away(v *viewer) {
 }
 
 // take queues what a numbered client typed, once: what it has sent before is dropped, and so is what comes before
-// something that never came, since it will send that again.
-func (v *viewer) take(f wire.Input) error {
+// something that never came, since it will send that again. Where another terminal answers the program's question,
+// whole is false, and this one's answers are taken and dropped.
+func (v *viewer) take(f wire.Input, whole bool) error {
 	p := v.peer
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,6 +111,9 @@ func (v *viewer) take(f wire.Input) error {
 	}
 	for chunk := range slices.Chunk(f.Data[known:], inputChunk) {
 		p.typed += uint64(len(chunk))
+		if !whole {
+			chunk = without(chunk, answers, true)
+		}
 		v.h.queue(typed{data: chunk, peer: p, end: p.typed})
 	}
 	return v.w.Write(wire.InputAck{Offset: p.typed})

@@ -13,9 +13,6 @@ import (
 // attach takes a viewer in. The redraw and the offset from which live bytes follow are of one moment: nothing is
 // missing at the seam and nothing comes twice.
 func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
-	if !a.ReadOnly {
-		h.resize(a.Cols, a.Rows, a.XPixel, a.YPixel)
-	}
 	if v.peer != nil {
 		v.peer.mu.Lock() // an older connection may be in the middle of its input
 		defer v.peer.mu.Unlock()
@@ -27,7 +24,9 @@ func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
 		return []wire.Frame{fenced}
 	}
 	h.viewers[v] = struct{}{}
-	v.cols, v.rows = int(a.Cols), int(a.Rows)
+	v.window = wire.Resize{Cols: a.Cols, Rows: a.Rows, XPixel: a.XPixel, YPixel: a.YPixel}
+	v.shows = a.Cols > 0 && a.Rows > 0 && (v.hello.Terminal || v.peer == nil && !a.Resume)
+	h.entered(v)
 	start, end := h.jnl.Bounds()
 	ok := wire.Attached{Offset: end, Pid: uint32(h.cmd.Process.Pid)}
 	if v.peer != nil {
@@ -45,7 +44,7 @@ func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
 	v.flow = flow{acked: v.at, window: firstWindow}
 	frames := []wire.Frame{ok}
 	if !resumed {
-		frames = append(frames, redrawFrames(h.screen.RedrawFor(int(a.Cols), int(a.Rows), int(a.History)))...)
+		frames = append(frames, redrawFrames(v.whole(int(a.History)))...)
 	}
 	if v.peer != nil && !resumed {
 		frames = append(frames, wire.Output{Offset: v.at})
@@ -124,6 +123,9 @@ func (v *viewer) asides() []wire.Frame {
 // output sends the next piece, if there is one and the link has room for it.
 func (s *sender) output() (sent bool, err error) {
 	v := s.v
+	if frames, drawn := s.draw(); drawn {
+		return len(frames) > 0, v.writeAll(frames)
+	}
 	room, skip := s.room()
 	if skip {
 		return true, v.writeAll(v.skip())
@@ -196,12 +198,12 @@ func (s *sender) wait() bool {
 			return false
 		}
 	case n := <-v.notices:
-		if data := v.h.overlay(v.at, n.Text); data != nil && v.w.Write(wire.Redraw{Data: data}) == nil {
+		if data := v.overlay(n.Text); data != nil && v.w.Write(wire.Redraw{Data: data}) == nil {
 			s.repaint = time.After(time.Duration(n.Seconds) * time.Second)
 		}
 	case <-s.repaint:
 		s.repaint = nil
-		if data := v.h.lastRow(v.at); data != nil && v.w.Write(wire.Redraw{Data: data}) != nil {
+		if data := v.lastRow(); data != nil && v.w.Write(wire.Redraw{Data: data}) != nil {
 			return false
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"perdure/workspace/screen"
 	"perdure/workspace/wire"
 )
 
@@ -30,11 +31,17 @@ type viewer struct {
 	wake     chan struct{} // something other than output is to be sent
 
 	// What follows is of a client that said Hello; host.mu guards it once the viewer is attached.
-	peer       *peer
-	hello      wire.Hello
-	cols, rows int // the client's window
-	flow       flow
-	tty        *wire.Tty // what it was told last
+	peer   *peer
+	hello  wire.Hello
+	window wire.Resize // the client's
+	turn   turn
+	flow   flow
+	tty    *wire.Tty // what it was told last
+
+	shows   bool              // it is a terminal, and can be drawn on
+	drawing *screen.Rendering // what it was given while its size is another, nil while it is given the bytes
+	drawn   time.Time
+	resizes int // host.resizes as of the drawing
 }
 
 // poke has the sender look again.
@@ -98,6 +105,7 @@ func (h *host) serve(c net.Conn) {
 	h.mu.Lock()
 	delete(h.viewers, v)
 	h.away(v)
+	h.decide()
 	h.mu.Unlock()
 }
 
@@ -148,7 +156,7 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		if v.readOnly {
 			return nil
 		}
-		h.answeredByInput() // whoever types has seen what was asked
+		typed := v.heard(f.Data)
 		h.mu.Lock()
 		if v.peer != nil && bytes.IndexByte(f.Data, interrupt) >= 0 {
 			v.flow.attempt = time.Now()
@@ -156,9 +164,9 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		}
 		h.mu.Unlock()
 		if v.peer != nil && f.Offset != wire.NoOffset {
-			return v.take(f)
+			return v.take(f, len(typed) == len(f.Data))
 		}
-		h.input(f.Data)
+		h.input(typed)
 	case wire.OutputAck:
 		h.mu.Lock()
 		v.flow.ack(f.Offset, v.at, time.Now())
@@ -166,12 +174,7 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		v.poke()
 	case wire.Resize:
 		if attached {
-			h.mu.Lock()
-			v.cols, v.rows = int(f.Cols), int(f.Rows)
-			h.mu.Unlock()
-		}
-		if attached && !v.readOnly {
-			h.resize(f.Cols, f.Rows, f.XPixel, f.YPixel)
+			v.resized(f)
 		}
 	case wire.Signal:
 		if !v.readOnly {

@@ -1,6 +1,9 @@
 package screen
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 // painter turns written-out lines into bytes for a terminal.
 type painter struct {
@@ -170,13 +173,16 @@ func (p *painter) half(x, limit int) {
 // halfAfterBlank does the same where the first half was erased, and the pen is as it erased.
 func (p *painter) halfAfterBlank() { p.b = append(p.b, "\b\u3000\x1b[2D\x1b[X\x1b[2C"...) }
 
-// clipped paints a line from where the cursor is, no further than the margin, and puts the pen at rest.
-func (p *painter) clipped(line []byte) {
+// clipped paints a line from where the cursor is, no further than the margin, and puts the pen at rest. It says how
+// many cells it painted.
+func (p *painter) clipped(line []byte) int {
 	l := readLine(line, p.runs)
 	x := p.chars(&l, p.cols)
 	if l.flags&lineFilled != 0 && x < p.cols {
 		p.pen(l.fill, link{})
-		p.b = append(p.b, "\x1b[K"...)
+		p.b = fmt.Appendf(p.b, "\x1b[%dX\x1b[%dC", p.cols-x, p.cols-x) // no further, where the terminal is wider
+		x = p.cols
 	}
 	p.rest()
+	return x
 }
