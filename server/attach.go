@@ -154,6 +154,12 @@ func (a *attachment) receive(conn *wire.Conn) (Exit, error) {
 
 // sendInput takes the client's keys, sizes and signals to the host.
 func (a *attachment) sendInput(ctx context.Context, conn *wire.Conn) {
+	if held := a.keys.held; len(held) > 0 && !a.readOnly {
+		if conn.Write(wire.Input{Offset: wire.NoOffset, Data: held}) != nil {
+			return
+		}
+	}
+	a.keys.held = nil
 	input := a.keys.c
 	signals := a.r.Signals
 	for {
@@ -169,7 +175,7 @@ func (a *attachment) sendInput(ctx context.Context, conn *wire.Conn) {
 			if a.readOnly {
 				continue
 			}
-			f = wire.Input{Offset: wire.NoOffset, Data: p}
+			f = wire.Input{Offset: wire.NoOffset, Data: p.data}
 		case t, ok := <-a.r.Resizes:
 			if !ok {
 				return
@@ -295,32 +301,6 @@ func (a *attachment) lastScreen(sp *space) (Exit, error) {
 	text := strings.TrimRight(strings.Join(v.Rows, "\r\n"), "\r\n ")
 	fmt.Fprintf(a.r.Out, "%s\r\n[perdure: session %s]\r\n", text, sess.State)
 	return Exit{}, nil
-}
-
-// keys is the client's input as chunks, read by one goroutine for the prompt and the session in turn.
-type keys struct{ c chan []byte }
-
-func readKeys(ctx context.Context, r io.Reader) *keys {
-	k := &keys{c: make(chan []byte)}
-	go func() { // owned by the request: it ends when the channel does, which the door closes
-		defer close(k.c)
-		defer func() { _ = recover() }() // a peer's bytes must never end the server
-		buf := make([]byte, 32<<10)
-		for {
-			n, err := r.Read(buf)
-			if n > 0 {
-				select {
-				case k.c <- append([]byte(nil), buf[:n]...):
-				case <-ctx.Done():
-					return
-				}
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return k
 }
 
 // crlf writes text for a raw terminal.

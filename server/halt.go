@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,84 +49,61 @@ func (a *attachment) start(ctx context.Context, o startOptions) (*workspace.Sess
 	return a.s.startSession(ctx, a.d, o)
 }
 
-// verifyShown runs the full verification with its progress on one line. The person may leave (q), look at the last
-// screen (l) or leave it in the background (b); none of them cancels it.
+// verifyShown runs the full verification with its progress; nil without an error means that the person left.
 func (a *attachment) verifyShown(ctx context.Context) (*handoff.Report, error) {
 	v := a.s.verifyFull(a.d.Name)
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	began, shown := time.Now(), false
-	out := crlf{a.r.Out}
-	input := a.keys.c
-	for {
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-v.done:
-			if shown {
-				fmt.Fprint(a.r.Out, "\r\x1b[K")
-			}
-			if v.err != nil {
-				return nil, v.err
-			}
-			return &v.report, nil
-		case p, ok := <-input:
-			if !ok {
-				input = nil
-				continue
-			}
-			switch {
-			case bytes.ContainsAny(p, "bq\x03\x04"):
-				fmt.Fprintf(out, "\nperdure: the verification of %s goes on; attach again to see its verdict\n", a.d.Name)
-				return nil, nil
-			case bytes.ContainsAny(p, "l"):
-				a.showLast(out)
-			}
-		case <-tick.C:
-			p := v.latest()
-			line := fmt.Sprintf("perdure: verifying %s  %s  %s  %d tests  %s", a.d.Name, time.Since(began).Round(100*time.Millisecond), p.Label, p.Tests, handoff.Escape(p.Tail))
-			fmt.Fprint(a.r.Out, "\r\x1b[K"+clip(line, int(a.r.Term.Cols)-1))
-			shown = true
-		}
+	if stay, err := a.await(ctx, v, "verifying", "verification"); err != nil || !stay {
+		return nil, err
 	}
-}
-
-// clip cuts a line to a width in columns; progress lines are plain text, where a rune is a column at the least.
-func clip(line string, cols int) string {
-	r := []rune(line)
-	if cols > 0 && len(r) > cols {
-		return string(r[:cols])
-	}
-	return line
+	return &v.report, v.err
 }
 
 const haltKeys = "[d] diff  [c] carry  [r] repair session  [l] last screen  [v] verify again  [q] leave"
 
-// haltPrompt shows what differs and offers one key for each way on.
+// haltPrompt shows what differs and offers one key for each way on. Only a key that was typed after the prompt was
+// drawn, and alone, is an answer; what was typed before it was meant for something else.
 func (a *attachment) haltPrompt(ctx context.Context, rep handoff.Report) (*workspace.Session, error) {
 	out := crlf{a.r.Out}
-	fmt.Fprintf(out, "%s\nperdure: %s is halted: work stops until the record is repaired\n%s\n", rep.Text(false), a.d.Name, haltKeys)
+	halted := fmt.Sprintf("%s\nperdure: %s is halted: work stops until the record is repaired\n", rep.Text(false), a.d.Name)
+	drawn := a.ask(ctx, halted)
 	for {
-		select {
-		case <-ctx.Done():
+		key, err := a.keys.answer(ctx, drawn)
+		switch {
+		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case p, ok := <-a.keys.c:
-			if !ok {
-				return nil, refused("attach from a terminal, or use `perdure handoff repair`", "%s is halted", a.d.Name)
-			}
-			for _, key := range p {
-				sess, done, err := a.haltKey(ctx, out, key)
-				if err != nil {
-					report(err, false, out, out)
-					fmt.Fprintln(out, haltKeys)
-					continue
-				}
-				if done {
-					return sess, nil
-				}
-			}
+		case err != nil:
+			return nil, refused("attach from a terminal, or use `perdure handoff repair`", "%s is halted", a.d.Name)
+		case key == 0:
+			fmt.Fprintf(out, "perdure: answer by one key, typed alone\n%s\n", haltKeys)
+			continue
 		}
+		sess, done, err := a.haltKey(ctx, out, key)
+		switch {
+		case err != nil:
+			report(err, false, out, out)
+		case done:
+			return sess, nil
+		}
+		if key == 'd' || key == 'l' {
+			fmt.Fprintln(out, haltKeys) // the same prompt goes on
+			continue
+		}
+		drawn = a.ask(ctx, "")
 	}
+}
+
+// ask draws the prompt once nothing is being typed any more, and drops what was. It gives the time of the drawing:
+// that of before the write, since who answers has seen it.
+func (a *attachment) ask(ctx context.Context, text string) (drawn time.Time) {
+	out := crlf{a.r.Out}
+	before := a.keys.drop()
+	before += a.keys.pause(ctx)
+	if before > 0 {
+		fmt.Fprintf(out, "perdure: %d bytes that were typed before this prompt are dropped\n", before)
+	}
+	drawn = time.Now()
+	fmt.Fprintf(out, "%s%s\n", text, haltKeys)
+	return drawn
 }
 
 // haltKey does what one key asks; done ends the prompt, with a session or without.
@@ -139,14 +115,7 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		a.showLast(out)
 		return nil, false, nil
 	case 'c':
-		fmt.Fprintln(out, "perdure: running the checks again")
-		r, err := a.s.carry(ctx, a.d.Name, recordRequest{author: "person"}, nil)
-		if err != nil {
-			return nil, false, err
-		}
-		fmt.Fprintf(out, "perdure: carried: record %s\n", r.ID)
-		sess, err = a.start(ctx, startOptions{verdict: handoff.Holds})
-		return sess, err == nil, err
+		return a.carryShown(ctx, out)
 	case 'r':
 		if a.d.OnMismatch == "hold" {
 			return nil, false, refused("repair from another terminal with `perdure handoff repair`", "%s is set to hold on a mismatch", a.d.Name)
@@ -155,21 +124,46 @@ func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess
 		sess, err = a.start(ctx, o)
 		return sess, err == nil, err
 	case 'v':
-		rep, err := a.verifyShown(ctx)
-		if err != nil || rep == nil {
-			return nil, rep == nil && err == nil, err
-		}
-		if h, err := a.s.store.Halt(a.d.Name); err == nil && h == nil {
-			a.sayVerdict(out, *rep)
-			sess, err = a.start(ctx, startOptions{verdict: rep.Verdict})
-			return sess, err == nil, err
-		}
-		fmt.Fprintf(out, "%s\n%s\n", rep.Text(false), haltKeys)
-		return nil, false, nil
-	case 'q', 3, 4:
+		return a.verifyAgain(ctx, out)
+	case 'q', ctrlC, ctrlD:
 		fmt.Fprintf(out, "perdure: %s stays halted\n", a.d.Name)
 		return nil, true, nil
 	}
+	return nil, false, nil
+}
+
+// carryShown carries the claims over in the server's own time, so that leaving cancels nothing, and starts the session.
+func (a *attachment) carryShown(ctx context.Context, out io.Writer) (*workspace.Session, bool, error) {
+	v := &verification{done: make(chan struct{})}
+	var r handoff.Record
+	a.s.wg.Go(func() {
+		defer close(v.done)
+		r, v.err = a.s.carry(a.s.ctx, a.d.Name, recordRequest{author: handoff.AuthorPerson}, v.tell)
+	})
+	stay, err := a.await(ctx, v, "carrying", "carry")
+	if err != nil || !stay {
+		return nil, err == nil, err
+	}
+	if v.err != nil {
+		return nil, false, v.err
+	}
+	fmt.Fprintf(out, "perdure: carried: record %s\n", r.ID)
+	sess, err := a.start(ctx, startOptions{verdict: handoff.Holds})
+	return sess, err == nil, err
+}
+
+// verifyAgain starts the session if the record holds by now.
+func (a *attachment) verifyAgain(ctx context.Context, out io.Writer) (*workspace.Session, bool, error) {
+	rep, err := a.verifyShown(ctx)
+	if err != nil || rep == nil {
+		return nil, rep == nil && err == nil, err
+	}
+	if h, err := a.s.store.Halt(a.d.Name); err == nil && h == nil {
+		a.sayVerdict(out, *rep)
+		sess, err := a.start(ctx, startOptions{verdict: rep.Verdict})
+		return sess, err == nil, err
+	}
+	fmt.Fprint(out, rep.Text(false))
 	return nil, false, nil
 }
 

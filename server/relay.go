@@ -59,12 +59,13 @@ type relay struct {
 	hello  wire.Hello
 	attach wire.Attach
 
-	keys chan []byte // what is typed while no session is joined
+	keys chan chunk // what is typed while no session is joined
 
 	mu      sync.Mutex
 	host    *wire.Conn   // the session's, nil while none is joined
-	pending []wire.Input // typed while none is
-	waiting int          // bytes of it
+	pending []typedInput // typed while none is, and taken by no prompt
+	offered int          // how many of these the prompt has seen
+	waiting int          // bytes of them
 	typed   uint64       // end of the input that prompts or sessions have taken
 	going   *string      // where the client wants to go
 	leave   func()       // ends the session's part, for going
@@ -77,7 +78,7 @@ type relay struct {
 func (s *Server) relay(ctx context.Context, r *Request, name string) Exit {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l := &relay{s: s, r: r, keys: make(chan []byte), poke: make(chan struct{}, 1)}
+	l := &relay{s: s, r: r, keys: make(chan chunk), poke: make(chan struct{}, 1)}
 	l.conn = wire.NewConn(struct {
 		io.Reader
 		io.Writer
@@ -207,6 +208,14 @@ func (l *relay) toHost(f wire.Frame) {
 // maxPending bounds what is typed before a session is joined, in bytes. A client has less under way.
 const maxPending = 256 << 10
 
+// typedInput is what a client typed, and when it came.
+type typedInput struct {
+	wire.Input
+	at time.Time
+}
+
+func (f typedInput) end() uint64 { return f.Offset + uint64(len(f.Data)) }
+
 // input goes to the session, or waits for the prompt that comes before it, or for the session after that.
 func (l *relay) input(f wire.Input) {
 	l.mu.Lock()
@@ -217,14 +226,14 @@ func (l *relay) input(f wire.Input) {
 	}
 	end := l.typed
 	if n := len(l.pending); n > 0 {
-		end = l.pending[n-1].Offset + uint64(len(l.pending[n-1].Data))
+		end = l.pending[n-1].end()
 	}
 	known := end - min(f.Offset, end)
 	if f.Offset > end || known >= uint64(len(f.Data)) || l.waiting+len(f.Data) > maxPending {
 		return // twice, or it will be sent again
 	}
 	f.Offset, f.Data = end, f.Data[known:]
-	l.pending = append(l.pending, f)
+	l.pending = append(l.pending, typedInput{f, time.Now()})
 	l.waiting += len(f.Data)
 	select {
 	case l.poke <- struct{}{}:
@@ -237,10 +246,10 @@ func (l *relay) prompt(ctx context.Context, joined <-chan struct{}, settled chan
 	defer close(settled)
 	for {
 		l.mu.Lock()
-		var f wire.Input
-		have := len(l.pending) > 0
+		var f typedInput
+		have := l.offered < len(l.pending)
 		if have {
-			f = l.pending[0]
+			f = l.pending[l.offered]
 		}
 		l.mu.Unlock()
 		if !have {
@@ -252,30 +261,38 @@ func (l *relay) prompt(ctx context.Context, joined <-chan struct{}, settled chan
 			}
 			return
 		}
+		l.mu.Lock()
+		l.offered++ // before it is taken: whoever does counts it back
+		l.mu.Unlock()
 		select {
-		case l.keys <- f.Data:
+		case l.keys <- chunk{data: f.Data, at: f.at, take: func() { l.take(f.end()) }}:
 		case <-joined:
 			return
 		case <-ctx.Done():
 			return
 		}
-		l.mu.Lock()
-		l.pending = l.pending[1:]
-		l.waiting -= len(f.Data)
-		l.typed = f.Offset + uint64(len(f.Data))
-		end := l.typed
-		l.mu.Unlock()
-		if l.conn.Write(wire.InputAck{Offset: end}) != nil {
-			return
-		}
 	}
+}
+
+// take ends the input up to an offset: a prompt used or dropped it. What no prompt takes is the session's, and until
+// then the client's to send again.
+func (l *relay) take(end uint64) {
+	l.mu.Lock()
+	for len(l.pending) > 0 && l.pending[0].end() <= end {
+		l.waiting -= len(l.pending[0].Data)
+		l.pending = l.pending[1:]
+		l.offered--
+	}
+	l.typed = max(l.typed, end)
+	l.mu.Unlock()
+	_ = l.conn.Write(wire.InputAck{Offset: end}) // the client may be gone
 }
 
 // ask begins a time without a session.
 func (l *relay) ask(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.host, l.joined, l.settled = nil, make(chan struct{}), make(chan struct{})
+	l.host, l.offered, l.joined, l.settled = nil, 0, make(chan struct{}), make(chan struct{})
 	go l.prompt(ctx, l.joined, l.settled) // begin waits for it, or ctx has ended
 }
 
@@ -286,9 +303,9 @@ func (l *relay) begin(host *wire.Conn, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.pending {
-		_ = host.Write(f)
+		_ = host.Write(f.Input)
 	}
-	l.pending, l.waiting = nil, 0
+	l.pending, l.offered, l.waiting = nil, 0, 0
 	l.host, l.leave = host, leave
 }
 
@@ -319,14 +336,16 @@ func (d drawn) Write(p []byte) (int, error) {
 // keyReader is the prompt's keys as a stream, for the picker.
 type keyReader struct {
 	ctx  context.Context
-	keys chan []byte
+	keys chan chunk
 	rest []byte
 }
 
 func (k *keyReader) Read(p []byte) (int, error) {
 	if len(k.rest) == 0 {
 		select {
-		case k.rest = <-k.keys:
+		case c := <-k.keys:
+			c.take()
+			k.rest = c.data
 		case <-k.ctx.Done():
 			return 0, io.EOF
 		}
