@@ -35,7 +35,11 @@ func (v *verifier) checks(ctx context.Context) {
 	if err != nil {
 		before = v.state
 	}
-	v.Runner.Trace, v.Runner.Edited = true, v.editedFiles(ctx)
+	tree := before.Tree
+	if v.Runner.Dir != v.Dir {
+		tree = v.Record.Measured.Tree
+	}
+	v.Runner.Trace, v.Runner.Edited, v.Runner.Content = true, v.editedFiles(ctx), Content(ctx, v.Snapshots, before.Repo, tree)
 	var runs []measuredCheck
 	for _, spec := range v.plan() {
 		runs = append(runs, v.measure(ctx, spec))

@@ -60,6 +60,9 @@ type Runner struct {
 	// are followed even in folders that hold dependencies.
 	Trace  bool
 	Edited []string
+	// Content names the files that are the tree's; a check that opens another
+	// may have opened what was built from them. Nil where it isn't known.
+	Content map[string]bool
 	// Progress, if set, is called now and then, from one goroutine.
 	Progress func(Progress)
 }

@@ -38,6 +38,9 @@ func (g gitTrees) Read(_ context.Context, _, dir string) (snapshot.State, error)
 }
 
 func (g gitTrees) Diff(_ context.Context, repo, a, b string) ([]snapshot.Change, error) {
+	if a == "" {
+		a = "4b825dc642cb6eb9a060e54bf8d69288fbee4904" // the empty tree
+	}
 	out, err := g.git(repo, "diff-tree", "-r", "--name-only", a, b)
 	var changes []snapshot.Change
 	for _, p := range strings.Fields(out) {

@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,8 +20,12 @@ import (
 // maxLine bounds a line of a profile.
 const maxLine = 1 << 20
 
-// Coverage is which files of a profile have lines that ran.
-type Coverage map[string]bool
+// Coverage is which files of a profile have lines that ran, by the names that the profile has.
+type Coverage struct {
+	ran     map[string]bool
+	modules bool     // names are import paths, as in Go's form
+	sources []string // folders that the names are relative to, where the profile says so
+}
 
 // Profile reads a coverage profile in Go's, lcov's or Cobertura's form.
 func Profile(data []byte) (Coverage, error) {
@@ -30,34 +38,66 @@ func Profile(data []byte) (Coverage, error) {
 	case bytes.HasPrefix(trimmed, []byte("TN:")), bytes.HasPrefix(trimmed, []byte("SF:")):
 		return lcov(trimmed)
 	}
-	return nil, errors.New("not a coverage profile in Go's, lcov's or Cobertura's form")
+	return Coverage{}, errors.New("not a coverage profile in Go's, lcov's or Cobertura's form")
 }
 
-// Ran tells of a file, relative to the tree, whether the profile knows it, and whether a line of it ran. Profiles name
-// files by import path, absolute, or relative to some folder: the longest common end decides.
-func (c Coverage) Ran(file string) (ran, known bool) {
-	best := 0
-	for name, hit := range c {
-		n := commonEnd(file, name)
-		if n == 0 || n < best || n < len(strings.Split(file, "/")) && n < len(strings.Split(name, "/")) {
-			continue
+// Files gives, by path relative to the tree at root, whether a line ran. Profiles name files by import path, absolute,
+// or relative to some folder; dirs are the folders by import path, and at the absolute folders that names may be
+// relative to. A name that is none of the tree's files, or may be several, is left out.
+func (c Coverage) Files(root string, dirs map[string]string, at ...string) map[string]bool {
+	out := map[string]bool{}
+	for name, hit := range c.ran {
+		if file, ok := c.file(name, root, dirs, at); ok {
+			out[file] = out[file] || hit
 		}
-		if n > best {
-			ran = false
-		}
-		best, known, ran = n, true, ran || hit
 	}
-	return ran, known
+	return out
 }
 
-// commonEnd counts the path elements that two names end with.
-func commonEnd(a, b string) int {
-	x, y := strings.Split(a, "/"), strings.Split(b, "/")
-	n := 0
-	for n < len(x) && n < len(y) && x[len(x)-1-n] == y[len(y)-1-n] {
-		n++
+// Packages are the import paths that a profile in Go's form names.
+func (c Coverage) Packages() []string {
+	seen := map[string]bool{}
+	for name := range c.ran {
+		if c.modules && !path.IsAbs(name) && !strings.HasPrefix(name, "./") {
+			seen[path.Dir(name)] = true
+		}
 	}
-	return n
+	return slices.Sorted(maps.Keys(seen))
+}
+
+func (c Coverage) file(name, root string, dirs map[string]string, at []string) (string, bool) {
+	var may []string
+	switch {
+	case path.IsAbs(name):
+		may = []string{name}
+	case c.modules && !strings.HasPrefix(name, "./"):
+		// Only go's own name counts: another package may have a file of the same name.
+		dir, ok := dirs[path.Dir(name)]
+		if !ok {
+			return "", false
+		}
+		may = []string{filepath.Join(root, dir, path.Base(name))}
+	default:
+		for _, dir := range append(slices.Clone(c.sources), at...) {
+			if filepath.IsAbs(dir) {
+				may = append(may, filepath.Join(dir, name))
+			}
+		}
+	}
+	found := map[string]bool{}
+	for _, file := range may {
+		rel, err := filepath.Rel(root, file)
+		if info, serr := os.Lstat(file); err == nil && filepath.IsLocal(rel) && serr == nil && info.Mode().IsRegular() {
+			found[rel] = true
+		}
+	}
+	if len(found) != 1 {
+		return "", false
+	}
+	for rel := range found {
+		name = rel
+	}
+	return name, true
 }
 
 // goLine is FILE:L.C,L.C STATEMENTS COUNT, as golang.org/x/tools/cover has it.
@@ -75,7 +115,7 @@ func lines(data []byte, each func(string) error) error {
 }
 
 func goProfile(data []byte) (Coverage, error) {
-	c := Coverage{}
+	c := Coverage{ran: map[string]bool{}, modules: true}
 	err := lines(data, func(line string) error {
 		if line == "" || strings.HasPrefix(line, "mode: ") {
 			return nil
@@ -92,12 +132,15 @@ func goProfile(data []byte) (Coverage, error) {
 
 func (c Coverage) see(file, count string) {
 	n, err := strconv.ParseUint(count, 10, 64)
-	file = path.Clean(strings.ReplaceAll(file, `\`, "/"))
-	c[file] = c[file] || err == nil && n > 0
+	file = strings.ReplaceAll(file, `\`, "/")
+	if !strings.HasPrefix(file, "./") {
+		file = path.Clean(file)
+	}
+	c.ran[file] = c.ran[file] || err == nil && n > 0
 }
 
 func lcov(data []byte) (Coverage, error) {
-	c, file := Coverage{}, ""
+	c, file := Coverage{ran: map[string]bool{}}, ""
 	err := lines(data, func(line string) error {
 		if name, ok := strings.CutPrefix(line, "SF:"); ok {
 			file = name
@@ -119,7 +162,7 @@ func lcov(data []byte) (Coverage, error) {
 }
 
 func cobertura(data []byte) (Coverage, error) {
-	c, file := Coverage{}, ""
+	c, file := Coverage{ran: map[string]bool{}}, ""
 	d := xml.NewDecoder(bytes.NewReader(data))
 	for {
 		token, err := d.Token()
@@ -127,13 +170,18 @@ func cobertura(data []byte) (Coverage, error) {
 			break
 		}
 		if err != nil {
-			return nil, fmt.Errorf("not a Cobertura file: %w", err)
+			return Coverage{}, fmt.Errorf("not a Cobertura file: %w", err)
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok {
 			continue
 		}
 		switch attr := attributes(start); start.Name.Local {
+		case "source":
+			var dir string
+			if d.DecodeElement(&dir, &start) == nil {
+				c.sources = append(c.sources, strings.TrimSpace(dir))
+			}
 		case "class":
 			file = attr["filename"]
 			if file != "" {
