@@ -36,8 +36,7 @@ func (h *host) checkpointSoon() {
 func (h *host) checkpoint() {
 	h.mu.Lock()
 	h.checkpointDue = false
-	_, end := h.jnl.Bounds()
-	data := h.screen.AppendCheckpoint(nil, end)
+	data := h.screen.AppendCheckpoint(nil, h.catchUp())
 	h.mu.Unlock()
 	if err := writeFile(filepath.Join(h.dir, checkpointName), data); err != nil {
 		log.Printf("checkpoint of the screen: %v", err)

@@ -39,7 +39,7 @@ func (s *sender) draw() (frames []wire.Frame, drawn bool) {
 	if !cropped && v.drawing == nil {
 		return nil, false
 	}
-	_, end := h.jnl.Bounds()
+	end := h.catchUp()
 	switch {
 	case v.peer != nil && v.flow.room(v.at) == 0:
 		return nil, true // it has not shown the last one yet
@@ -70,9 +70,10 @@ func (v *viewer) lastDrawing() []wire.Frame {
 	if v.drawing == nil {
 		return nil
 	}
+	end := v.h.catchUp()
 	frames := redrawFrames(v.h.screen.Render(v.drawing, int(v.window.Cols), int(v.window.Rows)))
 	if v.peer != nil {
-		_, v.at = v.h.jnl.Bounds()
+		v.at = end
 		frames = append(frames, wire.Output{Offset: v.at})
 	}
 	return frames

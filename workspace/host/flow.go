@@ -122,7 +122,7 @@ func (v *viewer) skip() []wire.Frame {
 	h := v.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	_, end := h.jnl.Bounds()
+	end := h.catchUp()
 	frames := []wire.Frame{wire.Skipped{Bytes: end - v.at}}
 	frames = append(frames, redrawFrames(v.whole(0))...)
 	v.at = end

@@ -83,7 +83,7 @@ func (v *viewer) overlay(text string) []byte {
 	if v.drawing != nil {
 		return v.drawing.Overlay(h.screen, text)
 	}
-	if _, end := h.jnl.Bounds(); v.at != end || !h.screen.Ground() {
+	if h.catchUp() != v.at || !h.screen.Ground() {
 		return nil
 	}
 	return h.screen.Overlay(text)
@@ -95,9 +95,10 @@ func (v *viewer) lastRow() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if v.drawing != nil {
+		h.catchUp()
 		return h.screen.Render(v.drawing, int(v.window.Cols), int(v.window.Rows))
 	}
-	if _, end := h.jnl.Bounds(); v.at != end || !h.screen.Ground() {
+	if h.catchUp() != v.at || !h.screen.Ground() {
 		return nil
 	}
 	return h.screen.Row(int(h.rows) - 1)

@@ -53,8 +53,11 @@ type host struct {
 	cmd *exec.Cmd
 	jnl *journal.Journal
 
-	mu         sync.Mutex // guards what follows, and that screen and journal agree
+	back backlog // of the screen
+
+	mu         sync.Mutex // guards what follows
 	screen     *screen.Screen
+	shown      uint64 // the offset of the journal that the screen shows
 	cols, rows uint16
 	sizes      int       // lines of the file that tells them
 	resizes    int       // how often the size changed
@@ -71,8 +74,9 @@ type host struct {
 	exited     *wire.Exited
 	ended      chan struct{} // closed once exited is set
 
-	in         chan typed  // what is to be typed
-	terminated atomic.Bool // the host was told to end, not the session
+	in         chan typed    // what is to be typed
+	terminated atomic.Bool   // the host was told to end, not the session
+	local      atomic.Uint32 // the terminal's local modes as last seen (termios(3), c_lflag)
 	conns      sync.WaitGroup
 
 	checkpointDue bool // by mu
@@ -83,7 +87,7 @@ type host struct {
 // exit record says so.
 func Run(ctx context.Context, dir string, l net.Listener) error {
 	debug.SetGCPercent(40) // a small heap that idles: memory is worth more here than time
-	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, watchers: map[chan struct{}]struct{}{}, ended: make(chan struct{}), in: make(chan typed, inputQueue), peers: map[string]*peer{}, last: time.Now()}
+	h := &host{dir: dir, viewers: map[*viewer]struct{}{}, watchers: map[chan struct{}]struct{}{}, ended: make(chan struct{}), in: make(chan typed, inputQueue), peers: map[string]*peer{}, last: time.Now(), back: backlog{waiting: make(chan struct{}, 1)}}
 	if err := h.open(); err != nil {
 		l.Close()
 		return err
@@ -102,6 +106,7 @@ func Run(ctx context.Context, dir string, l net.Listener) error {
 	var working sync.WaitGroup
 	working.Go(func() { h.accept(l) })
 	working.Go(h.typeOut)
+	working.Go(h.keepUp)
 	h.finish(h.drain())
 	l.Close()
 	working.Wait()
@@ -238,37 +243,6 @@ func signalName(s syscall.Signal) string {
 	return "KILL"
 }
 
-// output takes in what the session printed. A journal that fails (a full disk) stops neither screen nor session.
-func (h *host) output(p []byte) {
-	h.mu.Lock()
-	h.last = time.Now()
-	_, _ = h.screen.Write(p) // it never fails
-	h.bell = h.screen.Bell() || h.bell
-	h.noticed(p)
-	replies := h.screen.Replies()
-	if len(replies) > 0 {
-		h.asked = h.last
-	}
-	if h.typists() > 0 {
-		replies = nil // the client's own terminal answers
-	}
-	if _, err := h.jnl.Append(p, h.last); err != nil {
-		if h.lostBytes == 0 {
-			log.Printf("journal: %v", err)
-		}
-		h.lostBytes += uint64(len(p))
-		for v := range h.viewers {
-			v.direct(p)
-		}
-	}
-	h.checkpointSoon()
-	h.mu.Unlock()
-	h.lookAtTty()
-	if len(replies) > 0 {
-		h.reply(replies)
-	}
-}
-
 // typists counts the attachments that may type; mu is held.
 func (h *host) typists() int {
 	n := 0
@@ -286,6 +260,7 @@ func (h *host) resize(w wire.Resize) {
 		return
 	}
 	h.cols, h.rows = w.Cols, w.Rows
+	h.catchUp() // what was printed before was printed for the old size
 	h.resizes++
 	h.screen.Resize(int(w.Cols), int(w.Rows))
 	h.noteSize(w.Cols, w.Rows)
@@ -342,6 +317,7 @@ func (h *host) finish(e wire.Exited) {
 	_, e.Offset = h.jnl.Bounds()
 	h.writeExit(e)
 	h.mu.Lock()
+	h.catchUp()
 	h.exited = &e
 	close(h.ended)
 	h.mu.Unlock()

@@ -144,6 +144,9 @@ func (h *host) lookAtTty() {
 	if t == nil {
 		return
 	}
+	if was := h.local.Swap(t.Lflag); was == t.Lflag {
+		return // looked at for each piece of output: it must not wait for the screen
+	}
 	now := wire.Tty{Echo: t.Lflag&unix.ECHO != 0, Canonical: t.Lflag&unix.ICANON != 0}
 	h.mu.Lock()
 	defer h.mu.Unlock()

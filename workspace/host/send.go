@@ -19,6 +19,7 @@ func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.catchUp() // what was asked while nobody was there is answered before somebody is
 	v.readOnly = a.ReadOnly
 	if v.peer != nil && v.peer.viewer != v {
 		return []wire.Frame{fenced}
@@ -27,8 +28,9 @@ func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
 	v.window = wire.Resize{Cols: a.Cols, Rows: a.Rows, XPixel: a.XPixel, YPixel: a.YPixel}
 	v.shows = a.Cols > 0 && a.Rows > 0 && (v.hello.Terminal || v.peer == nil && !a.Resume)
 	h.entered(v)
+	shown := h.catchUp()
 	start, end := h.jnl.Bounds()
-	ok := wire.Attached{Offset: end, Pid: uint32(h.cmd.Process.Pid)}
+	ok := wire.Attached{Offset: shown, Pid: uint32(h.cmd.Process.Pid)}
 	if v.peer != nil {
 		ok.InputOffset = v.peer.typed
 	}
@@ -38,7 +40,7 @@ func (h *host) attach(v *viewer, a wire.Attach) []wire.Frame {
 		ok.Gap = ok.Offset - a.From
 	}
 	if ok.Gap > 0 && v.hello.Terminal { // what is left of the output makes no screen without what is gone
-		ok.Offset, ok.Gap, resumed = end, end-a.From, false
+		ok.Offset, ok.Gap, resumed = shown, shown-min(a.From, shown), false
 	}
 	v.at = ok.Offset
 	v.flow = flow{acked: v.at, window: firstWindow}

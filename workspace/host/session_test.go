@@ -36,7 +36,7 @@ func TestASessionIsAttachedToTypedIntoAndEnds(t *testing.T) {
 
 // What a flood prints is the journal's, byte for byte, for whoever attaches in its midst.
 func TestTheSeamOfAnAttachmentIsExactUnderFlood(t *testing.T) {
-	s := start(t, `i=0; while [ $i -lt 20000 ]; do echo "line $i with some words"; i=$((i+1)); done`)
+	s := start(t, `i=0; while [ ! -e enough ]; do echo "line $i with some words"; i=$((i+1)); done`)
 	var clients []*client
 	for range 5 {
 		c := s.attach(wire.Attach{History: 100})
@@ -46,6 +46,9 @@ func TestTheSeamOfAnAttachmentIsExactUnderFlood(t *testing.T) {
 			}
 		}
 		clients = append(clients, c)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "enough"), nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	done := make(chan struct{})
 	for _, c := range clients {

@@ -28,8 +28,7 @@ func (h *host) noteSize(cols, rows uint16) {
 		return
 	}
 	defer f.Close()
-	_, end := h.jnl.Bounds()
-	if _, err := fmt.Fprintf(f, "%d %d %d %d\n", end, time.Now().UnixNano(), cols, rows); err != nil {
+	if _, err := fmt.Fprintf(f, "%d %d %d %d\n", h.shown, time.Now().UnixNano(), cols, rows); err != nil {
 		log.Printf("sizes: %v", err)
 	}
 }

@@ -39,6 +39,26 @@ func (t *terminal) until(what string, shown func(screen.View) bool) {
 	}
 }
 
+// handled waits until the host has taken in what was sent.
+func (t *terminal) handled() {
+	t.t.Helper()
+	t.write(wire.Ping{N: 7})
+	for {
+		f, err := t.w.Read()
+		if err != nil {
+			t.t.Fatal(err)
+		}
+		switch f := f.(type) {
+		case wire.Pong:
+			return
+		case wire.Redraw:
+			_, _ = t.screen.Write(f.Data)
+		case wire.Output:
+			_, _ = t.screen.Write(f.Data)
+		}
+	}
+}
+
 func row(y int, text string) func(screen.View) bool {
 	return func(v screen.View) bool { return strings.HasPrefix(v.Rows[y], text) }
 }
@@ -67,12 +87,12 @@ func TestWhoTypedLastDecidesTheSize(t *testing.T) {
 	small.typed("three\n") // it decides from here on
 	wide.until("the smaller size", row(0, "three 6 30"))
 	small.until("its own size", row(0, "three 6 30"))
+	wide.screen.Resize(61, 13)
 	wide.write(wire.Resize{Cols: 61, Rows: 13}) // whoever does not decide resizes nothing
+	wide.handled()
 	small.typed("four\n")
 	small.until("the same size", row(0, "four 6 30"))
-	small.c.Close() // its going leaves the other to decide
-	wide.screen.Resize(61, 13)
-	wide.until("a redraw", func(v screen.View) bool { return v.Rows[0] == "" || strings.HasPrefix(v.Rows[0], "four") })
+	small.c.Close()
 	wide.typed("five\n")
 	wide.until("the larger size", row(0, "five 13 61"))
 	wide.typed("\x04")
@@ -112,6 +132,7 @@ func TestOfSeveralTerminalsOneAnswers(t *testing.T) {
 	answer := "\x1b[7;7R\x1b[?62c\x1b]11;rgb:1/2/3\x07"
 	first.typed(answer)
 	second.typed(answer)
+	second.handled()
 	first.typed("\x1b[A\x1bOPq" + strings.Repeat(".", 40)) // keys of the other
 	second.until("the end", anywhere("end"))
 	want := `033[7;7R033[?62c033]11;rgb:1/2/3\a`

@@ -103,6 +103,7 @@ func (h *host) serve(c net.Conn) {
 	close(stop)
 	sending.Wait()
 	h.mu.Lock()
+	h.catchUp() // its terminal was given what was printed until now
 	delete(h.viewers, v)
 	h.away(v)
 	h.decide()
@@ -197,6 +198,7 @@ func (v *viewer) handle(f wire.Frame, attached bool) error {
 		return v.answer(h.status(), func(b []byte) wire.Frame { return wire.Status{JSON: b} })
 	case wire.PeekRequest:
 		h.mu.Lock()
+		h.catchUp()
 		view := h.screen.View()
 		h.mu.Unlock()
 		return v.answer(view, func(b []byte) wire.Frame { return wire.Peek{JSON: b} })
@@ -218,6 +220,7 @@ func (v *viewer) answer(x any, frame func([]byte) wire.Frame) error {
 func (h *host) status() map[string]any {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.catchUp()
 	start, end := h.jnl.Bounds()
 	view := h.screen.View()
 	line := ""
