@@ -8,8 +8,13 @@ import (
 	"perdure/handoff/results"
 )
 
-// compare turns runs into findings.
+// compare turns runs into findings, and compares the claims with them.
 func (v *verifier) compare(runs []measuredCheck) {
+	v.compareRuns(runs)
+	v.claims(runs)
+}
+
+func (v *verifier) compareRuns(runs []measuredCheck) {
 	for _, m := range runs {
 		if m.run.Note != "" && m.run.Problem == "" {
 			v.find(Note, m.run.Label, "", "", m.run.Note)
@@ -25,7 +30,6 @@ func (v *verifier) compare(runs []measuredCheck) {
 			v.tests(m)
 		}
 	}
-	v.claims(runs)
 }
 
 // unanswered tells a recorded run that had no answer to compare with.

@@ -29,7 +29,7 @@ const (
 )
 
 // CheckSpec is a check to run. Results is a spec of results.Parse; Timeout 0
-// is ten minutes. Quick marks checks that an observation may run.
+// is ten minutes. Quick marks checks that every reattach may run.
 type CheckSpec struct {
 	Label, Cmd, Results string
 	Dir                 string   // relative to the Runner's; "" is the same

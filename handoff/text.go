@@ -76,7 +76,10 @@ func (r Report) headline() string {
 		parts = append(parts, fmt.Sprintf("%d %s", n, plural(n, "finding", "findings")))
 	}
 	how := r.Scope + " verification"
-	if r.Scope == ScopeQuick {
+	switch {
+	case r.Scope == ScopeQuick && len(r.Checks) > 0:
+		how += " (only the quick checks were run)"
+	case r.Scope == ScopeQuick:
 		how += " (no check was run)"
 	}
 	parts = append(parts, how, (time.Duration(r.Ms) * time.Millisecond).String())

@@ -42,8 +42,11 @@ type VerifyRequest struct {
 	ChangedBy map[string]string
 	// Origins, where given, tells who made the changes and when, by path.
 	Origins func(context.Context, []snapshot.Change) map[string]Origin
-	Quick   bool // run no check
-	Live    bool // a session is live: a moved tree is Behind, not drift
+	Quick   bool // run no check, or the quick ones alone
+	// QuickTree, with Quick, has the checks that are marked quick run: it is the tree that Runner's Dir holds, which is
+	// the present one and not the record's.
+	QuickTree string
+	Live      bool // a session is live: a moved tree is Behind, not drift
 	// Needs must exit 0 before the checks mean anything; "" for none.
 	Needs string
 	// Refused are the labels of checks that may not be run, with why.
@@ -153,8 +156,11 @@ func (v *verifier) steps(ctx context.Context) {
 		v.find(Uncovered, "checks", "", "", "nothing tests this workspace")
 		return
 	}
-	if !v.Quick {
+	switch {
+	case !v.Quick:
 		v.checks(ctx)
+	case v.QuickTree != "":
+		v.quickChecks(ctx)
 	}
 }
 

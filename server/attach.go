@@ -9,17 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"perdure/handoff"
 	"perdure/workspace"
 	"perdure/workspace/screen"
 	"perdure/workspace/wire"
 )
-
-// quickBudget is what a quick verification may delay an attach by; after that it goes on beside it.
-const quickBudget = 200 * time.Millisecond
-
-// noticeSeconds is how long a notice lies over the last row.
-const noticeSeconds = 4
 
 // attachHistory is how many lines of history a redraw puts into the client's own scrollback.
 const attachHistory = 2000
@@ -32,6 +25,7 @@ type attachment struct {
 	keys     *keys
 	readOnly bool
 	link     *relay // of a client that speaks frames; nil for a terminal over SSH
+	fresh    bool   // all checks were run before the session that is shown
 }
 
 // attach shows a workspace until its session ends or the client leaves.
@@ -59,9 +53,10 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 		}
 		if sess == nil {
 			var err error
-			if sess, err = a.fresh(ctx); err != nil || sess == nil {
+			if sess, err = a.begin(ctx); err != nil || sess == nil {
 				return Exit{Status: statusRefused}, err
 			}
+			a.fresh = true
 		}
 		exit, err := a.show(ctx, sp, sess)
 		if !errors.Is(err, errHostGone) && !errors.Is(err, errNoHost) {
@@ -78,8 +73,8 @@ func (a *attachment) run(ctx context.Context) (Exit, error) {
 	}
 }
 
-// fresh is a session where none is live, verified first.
-func (a *attachment) fresh(ctx context.Context) (*workspace.Session, error) {
+// begin is a session where none is live, verified first.
+func (a *attachment) begin(ctx context.Context) (*workspace.Session, error) {
 	if a.link != nil && a.r.Term == nil {
 		return a.verifyQuietly(ctx)
 	}
@@ -194,58 +189,6 @@ func (a *attachment) sendInput(ctx context.Context, conn *wire.Conn) {
 		}
 		if err := conn.Write(f); err != nil {
 			return
-		}
-	}
-}
-
-// quick starts the quick verification of an attach and gives it its budget. The channel yields what is to be said.
-func (a *attachment) quick(ctx context.Context) <-chan string {
-	out := make(chan string, 1)
-	done := make(chan struct{})
-	a.s.wg.Go(func() {
-		defer close(done)
-		rep, err := a.s.verifyQuick(ctx, a.d.Name)
-		if err != nil {
-			out <- ""
-			return
-		}
-		text := noticeText(a.d.Name, rep)
-		if h, err := a.s.store.Halt(a.d.Name); err == nil && h != nil {
-			text = fmt.Sprintf("perdure: %s is halted: %s", a.d.Name, handoff.Escape(h.Reason))
-		}
-		out <- text
-	})
-	select {
-	case <-done:
-	case <-time.After(quickBudget):
-	case <-ctx.Done():
-	}
-	return out
-}
-
-// noticeText is the one line about a live session's record.
-func noticeText(name string, rep handoff.Report) string {
-	text := fmt.Sprintf("perdure: %s: %s", name, rep.Verdict)
-	if rep.Verdict == handoff.Unrecorded {
-		text = fmt.Sprintf("perdure: %s: no handoff recorded yet", name)
-	}
-	if rep.Behind > 0 {
-		text += fmt.Sprintf(", record behind by %d file(s)", rep.Behind)
-	}
-	for _, f := range rep.Findings {
-		if f.Kind == string(rep.Verdict) && rep.Verdict.Halts() {
-			return text + ": " + handoff.Escape(f.Subject)
-		}
-	}
-	return text
-}
-
-func (a *attachment) sendNotice(ctx context.Context, conn *wire.Conn, notice <-chan string) {
-	select {
-	case <-ctx.Done():
-	case text := <-notice:
-		if text != "" {
-			_ = conn.Write(wire.Notice{Text: text, Seconds: noticeSeconds}) // the host may be gone: receive tells
 		}
 	}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +14,7 @@ import (
 func (c *call) verifyCommand() *cobra.Command {
 	var quick, verbose bool
 	cmd := &cobra.Command{Use: "verify NAME [ID] [--quick]", Short: "compare the record with the work; the exit status is the verdict", Args: cobra.MaximumNArgs(2)}
-	cmd.Flags().BoolVar(&quick, "quick", false, "run no check")
+	cmd.Flags().BoolVar(&quick, "quick", false, "run no check but those marked --quick")
 	cmd.Flags().BoolVarP(&verbose, "verbose", "v", false, "every finding and note")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		d, err := c.own(args)
@@ -56,9 +57,29 @@ func (c *call) mustBeInForce(d workspace.Definition, id string) error {
 	return nil
 }
 
+// verify runs in the server's own time, with a progress line on a terminal.
 func (c *call) verify(ctx context.Context, d workspace.Definition, quick bool) (handoff.Report, error) {
-	if quick {
+	var v *verification
+	switch {
+	case !quick:
+		v = c.s.verifyFull(d.Name)
+	case hasQuickChecks(d):
+		v = c.s.verifyQuickChecks(d.Name)
+	default:
 		return c.s.verifyQuick(ctx, d.Name)
 	}
-	return c.s.verifyFull(d.Name).wait(ctx)
+	line := c.checking(d.Name)
+	defer line.done()
+	tick := time.NewTicker(awaitTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return handoff.Report{}, context.Cause(ctx)
+		case <-v.done:
+			return v.report, v.err
+		case <-tick.C:
+			line.tell(v.latest())
+		}
+	}
 }

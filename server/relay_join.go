@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"perdure/handoff"
 	"perdure/workspace"
 	"perdure/workspace/journal"
 	"perdure/workspace/wire"
@@ -294,20 +293,4 @@ func (l *relay) rest(sess *workspace.Session, from uint64) (Exit, error) {
 	_ = l.conn.Write(e) // the client may be gone
 	l.told.Store(true)
 	return Exit{Status: sess.Exit.Code, Signal: sess.Exit.Signal}, nil
-}
-
-// quickBeside is quick for a client that comes back: it waits for nothing and speaks only if something is wrong.
-func (a *attachment) quickBeside(ctx context.Context) <-chan string {
-	out := make(chan string, 1)
-	a.s.wg.Go(func() {
-		rep, err := a.s.verifyQuick(ctx, a.d.Name)
-		text := ""
-		if h, herr := a.s.store.Halt(a.d.Name); herr == nil && h != nil {
-			text = fmt.Sprintf("perdure: %s is halted: %s", a.d.Name, handoff.Escape(h.Reason))
-		} else if err == nil && rep.Verdict.Halts() {
-			text = noticeText(a.d.Name, rep)
-		}
-		out <- text
-	})
-	return out
 }

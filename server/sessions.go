@@ -35,7 +35,8 @@ type space struct {
 	hook     *hookReport        // what the session's agent said last
 	hooked   string             // the session that hook is of
 	told     doing              // what events were last made of
-	running  *verification      // at most one
+	running  *verification      // a full one, at most one
+	quick    *verification      // of quick checks, at most one
 	last     time.Time          // the last output that an interval snapshot has seen
 	taken    time.Time          // when the last interval snapshot was looked for
 	failed   *failure           // since when no snapshot can be taken, nil if one can

@@ -42,19 +42,40 @@ func (s *Server) verifyFull(name string) *verification {
 	sp := s.space(name)
 	sp.mu.Lock()
 	defer sp.mu.Unlock()
-	if sp.running != nil {
-		return sp.running
+	if sp.running == nil {
+		sp.running = s.begin(sp, &sp.running, sp.quick, s.runFull)
 	}
+	return sp.running
+}
+
+// verifyQuickChecks runs the quick checks, or joins a verification under way that does: a workspace has one at a time.
+func (s *Server) verifyQuickChecks(name string) *verification {
+	sp := s.space(name)
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	switch {
+	case sp.running != nil:
+		return sp.running
+	case sp.quick == nil:
+		sp.quick = s.begin(sp, &sp.quick, nil, s.runQuickChecks)
+	}
+	return sp.quick
+}
+
+// begin runs a verification after the one before it and empties its place in the end. It is called with sp.mu held.
+func (s *Server) begin(sp *space, place **verification, before *verification, run func(context.Context, string, func(handoff.Progress)) (handoff.Report, error)) *verification {
 	v := &verification{done: make(chan struct{})}
-	sp.running = v
 	s.wg.Go(func() {
 		defer func() {
 			sp.mu.Lock()
-			sp.running = nil
+			*place = nil
 			sp.mu.Unlock()
 			close(v.done)
 		}()
-		v.report, v.err = s.runFull(s.ctx, name, v.tell)
+		if before != nil {
+			<-before.done
+		}
+		v.report, v.err = run(s.ctx, sp.name, v.tell)
 	})
 	return v
 }
@@ -84,7 +105,7 @@ func (s *Server) runFull(ctx context.Context, name string, progress func(handoff
 			return handoff.Report{}, err
 		}
 	}
-	rep, err := s.verifyOnce(ctx, d, false, progress)
+	rep, err := s.verifyOnce(ctx, d, scopeFull, progress)
 	if err != nil {
 		return rep, err
 	}
@@ -108,18 +129,50 @@ func (s *Server) verifyQuick(ctx context.Context, name string) (handoff.Report, 
 	if err != nil {
 		return handoff.Report{}, err
 	}
-	return s.verifyOnce(ctx, d, true, nil)
+	return s.verifyOnce(ctx, d, scopeQuick, nil)
 }
+
+// runQuickChecks is a quick verification with the checks that are marked quick; what it finds halts and releases as
+// little as without them.
+func (s *Server) runQuickChecks(ctx context.Context, name string, progress func(handoff.Progress)) (handoff.Report, error) {
+	leave, err := s.checks.enter(ctx)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	defer leave()
+	d, err := s.store.Workspace(name)
+	if err != nil {
+		return handoff.Report{}, err
+	}
+	rep, err := s.verifyOnce(ctx, d, scopeQuickChecks, progress)
+	if err == nil && ctx.Err() == nil {
+		s.event(name, "verified", map[string]any{"verdict": string(rep.Verdict), "record": rep.Record, "scope": rep.Scope})
+	}
+	return rep, err
+}
+
+func hasQuickChecks(d workspace.Definition) bool {
+	return slices.ContainsFunc(d.Checks, func(c workspace.Check) bool { return c.Quick })
+}
+
+// scope is how much a verification runs.
+type scope int
+
+const (
+	scopeQuick       scope = iota // no check
+	scopeQuickChecks              // the checks marked quick, on the present tree
+	scopeFull
+)
 
 // verifyOnce compares the record in force with the tree. While the session is live the tree may move: then the
 // record's own tree is checked in a scratch checkout.
-func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick bool, progress func(handoff.Progress)) (handoff.Report, error) {
+func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, sc scope, progress func(handoff.Progress)) (handoff.Report, error) {
 	record, chain, decodeErr := s.inForce(d.Name)
 	seal, err := s.seal(ctx, d.Name)
 	if err != nil && decodeErr == nil {
 		decodeErr = err
 	}
-	if decodeErr == nil && !quick { // what attaches must not wait for the ledger
+	if decodeErr == nil && sc == scopeFull { // what attaches must not wait for the ledger
 		decodeErr = s.sameInLedger(ctx, d.Name, chain)
 	}
 	if !isDir(d.Dir) {
@@ -127,19 +180,16 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	}
 	live := s.space(d.Name).live() != nil
 	may := allowed{}
-	run, cleanup, unready := &handoff.Runner{Dir: d.Dir}, func() {}, ""
-	if !quick {
+	on := bench{run: &handoff.Runner{Dir: d.Dir}, remove: func() {}}
+	if sc != scopeQuick {
 		if may, err = s.allowedCommands(ctx, d); err != nil {
 			return handoff.Report{}, err
 		}
-		run, cleanup, err = s.runner(ctx, d, record, live, may.setup, progress)
-		if errors.Is(err, errSetup) {
-			unready = err.Error()
-		} else if err != nil {
+		if on, err = s.bench(ctx, d, record, live, sc, may.setup, progress); err != nil {
 			return handoff.Report{}, err
 		}
 	}
-	defer cleanup()
+	defer on.remove()
 	others, err := s.othersOwn(d)
 	if err != nil {
 		return handoff.Report{}, err
@@ -147,28 +197,51 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, quick b
 	return handoff.Verify(ctx, handoff.VerifyRequest{
 		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, BaseTree: s.baseTree(d), Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
-		Quick: quick, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Unready: unready, Snapshots: s.snaps, Runner: run, Now: time.Now,
-		Origins: s.originsFor(d, record),
+		Quick: sc != scopeFull, QuickTree: on.quickTree, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Unready: on.unready,
+		Snapshots: s.snaps, Runner: on.run, Now: time.Now, Origins: s.originsFor(d, record),
 	}), nil
 }
 
-// runner runs checks in the workspace's directory, or, where a session is live in it, in a scratch checkout of the
-// record's tree. cleanup removes the scratch.
-func (s *Server) runner(ctx context.Context, d workspace.Definition, record *handoff.Record, scratch bool, setup string, progress func(handoff.Progress)) (*handoff.Runner, func(), error) {
-	r := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}
-	if record == nil || (!scratch && !s.othersLiveIn(d)) {
-		return r, func() {}, nil
+// bench is where checks run.
+type bench struct {
+	run       *handoff.Runner
+	remove    func() // the scratch checkout, if it is one
+	unready   string // why no scratch checkout could be prepared
+	quickTree string // the tree that quick checks run on, "" to run none
+}
+
+// bench prepares where checks run: in the workspace's directory, or, where a session is live in it, in a scratch
+// checkout: of the record's tree, or of the present one for quick checks.
+func (s *Server) bench(ctx context.Context, d workspace.Definition, record *handoff.Record, live bool, sc scope, setup string, progress func(handoff.Progress)) (bench, error) {
+	b := bench{run: &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}, remove: func() {}}
+	if record == nil {
+		return b, nil
 	}
-	snap, ok, err := s.snapshotOfTree(d.Name, record.Measured.Tree)
+	tree := record.Measured.Tree
+	if sc == scopeQuickChecks {
+		snap, _, err := s.captureIfChanged(ctx, d.Name, "verify")
+		if err != nil {
+			return b, err
+		}
+		tree, b.quickTree = snap.Tree, snap.Tree
+	}
+	if !live && !s.othersLiveIn(d) {
+		return b, nil
+	}
+	snap, ok, err := s.snapshotOfTree(d.Name, tree)
 	if err != nil || !ok {
-		return r, func() {}, err
+		return b, err
 	}
 	dir, remove, err := s.scratch(ctx, d, snap, setup)
-	if err != nil {
-		return r, func() {}, err
+	if errors.Is(err, errSetup) {
+		b.unready = err.Error()
+		return b, nil
 	}
-	r.Dir, r.Where = dir, "scratch"
-	return r, remove, nil
+	if err != nil {
+		return b, err
+	}
+	b.run.Dir, b.run.Where, b.remove = dir, "scratch", remove
+	return b, nil
 }
 
 // baseTree is where edited files count from without a repository: the first snapshot.
