@@ -14,6 +14,7 @@ type BriefRequest struct {
 	Report          *Report
 	Checks          []CheckSpec
 	Deliveries      []string // a line each
+	Overrides       []string // a line each, for ever
 }
 
 // Brief is what a fresh session is told, as Markdown: first what can't be
@@ -28,6 +29,7 @@ func Brief(r BriefRequest) string {
 	}
 	r.claims(b)
 	b.list("Deliveries", r.Deliveries)
+	b.list("Overridden: a person let the work go on although the record didn't hold", r.Overrides)
 	r.facts(b)
 	r.howTo(b)
 	return b.String()

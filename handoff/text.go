@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"perdure/handoff/results"
 )
 
@@ -37,25 +39,32 @@ func Escape(s string) string {
 	return b.String()
 }
 
-// maxListed bounds what is listed of one kind when not verbose.
-const maxListed = 20
+// maxListed bounds what is listed of one kind when not verbose, maxOnScreen on a terminal.
+const (
+	maxListed   = 20
+	maxOnScreen = 8
+)
 
-// Text is the report as a person reads it: the verdict, the findings in
-// columns, then what to do. verbose adds every note and the checks' output.
-func (r Report) Text(verbose bool) string {
+// Text is the report as plain text, without a terminal.
+func (r Report) Text(verbose bool) string { return r.Render(Style{Verbose: verbose}) }
+
+// Render is the report as a person reads it: the verdict, the findings in
+// columns, then what to do. Verbose adds every note and the checks' output.
+func (r Report) Render(s Style) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", r.Verdict, r.headline())
-	r.findings(&b, verbose)
+	line := func(first, text string) { b.WriteString(s.Wrap(first, text) + "\n") }
+	line("", s.Verdict(string(r.Verdict), s.Bold(string(r.Verdict)))+": "+r.headline())
+	r.findings(s, line)
 	if r.Behind > 0 {
-		fmt.Fprintf(&b, "  behind        %d %s edited since the record (the session is live)\n", r.Behind, plural(r.Behind, "file", "files"))
+		line("  behind        ", fmt.Sprintf("%d %s edited since the record (the session is live)", r.Behind, plural(r.Behind, "file", "files")))
 	}
 	for _, c := range r.Checks {
-		fmt.Fprintf(&b, "  check         %s\n", checkLine(c))
-		if c.Tail != "" && (verbose || c.Problem != "") {
-			writeTail(&b, c.Tail, verbose)
+		line("  check         ", checkLine(c))
+		if c.Tail != "" && (s.Verbose || c.Problem != "") {
+			writeTail(s, line, c.Tail)
 		}
 	}
-	r.hints(&b)
+	r.hints(s, &b)
 	return b.String()
 }
 
@@ -93,22 +102,43 @@ func plural(n int, one, many string) string {
 	return many
 }
 
-func (r Report) findings(b *strings.Builder, verbose bool) {
+// Columns of the findings: the kind, then the subject where it is no wider.
+const (
+	kindColumns    = 12
+	subjectColumns = 48
+)
+
+func (r Report) findings(s Style, line func(first, text string)) {
+	most, most1 := subjectColumns, maxListed
+	if s.Width > 0 {
+		most, most1 = min(most, (s.Width-kindColumns-6)*2/5), maxOnScreen
+	}
 	width := 0
 	for _, f := range r.Findings {
-		width = max(width, min(48, utf8.RuneCountInString(Escape(f.Subject))))
+		width = max(width, min(most, ansi.StringWidth(Escape(f.Subject))))
 	}
 	listed := map[string]int{}
 	for _, f := range r.Findings {
-		if listed[f.Kind]++; listed[f.Kind] > maxListed && !verbose {
+		if listed[f.Kind]++; listed[f.Kind] > most1 && !s.Verbose {
 			continue
 		}
-		line := fmt.Sprintf("  %-12s  %-*s  %s", f.Kind, width, Escape(f.Subject), f.detail())
-		b.WriteString(strings.TrimRight(line, " ") + "\n")
+		first := "  " + s.Verdict(f.Kind, Pad(f.Kind, kindColumns)) + "  "
+		subject, detail := Escape(f.Subject), f.detail()
+		switch {
+		case s.Width > 0 && ansi.StringWidth(subject) > width: // the detail comes below it
+			line(first, s.Bold(subject))
+			if detail != "" {
+				line(strings.Repeat(" ", kindColumns+4), detail)
+			}
+		case detail == "":
+			line(first, s.Bold(subject))
+		default:
+			line(first+s.Bold(Pad(subject, width))+"  ", detail)
+		}
 	}
 	for _, kind := range []Verdict{Invalid, Contradicted, Drifted, Inconclusive, Uncovered, Note} {
-		if more := listed[string(kind)] - maxListed; more > 0 && !verbose {
-			fmt.Fprintf(b, "  %-12s  and %d more (-v lists them)\n", kind, more)
+		if more := listed[string(kind)] - most1; more > 0 && !s.Verbose {
+			line("  "+s.Verdict(string(kind), Pad(string(kind), kindColumns))+"  ", fmt.Sprintf("and %d more (-v lists them)", more))
 		}
 	}
 }
@@ -130,6 +160,11 @@ func (f Finding) detail() string {
 	return strings.Join(parts, ": ")
 }
 
+// Line is a finding in one line.
+func (f Finding) Line() string {
+	return strings.TrimRight(Escape(f.Subject)+"  "+f.detail(), " ")
+}
+
 func checkLine(c CheckRun) string {
 	line := fmt.Sprintf("%s: %s, exit %d, %s", Escape(c.Label), countText(c.Results), c.Exit, (time.Duration(c.Ms) * time.Millisecond).String())
 	if c.Problem != "" {
@@ -141,18 +176,18 @@ func checkLine(c CheckRun) string {
 	return line
 }
 
-func writeTail(b *strings.Builder, tail string, verbose bool) {
+func writeTail(s Style, line func(first, text string), tail string) {
 	lines := strings.Split(tail, "\n")
-	if !verbose && len(lines) > 10 {
+	if !s.Verbose && len(lines) > 10 {
 		lines = lines[len(lines)-10:]
 	}
-	for _, line := range lines {
-		b.WriteString("    | " + Escape(line) + "\n")
+	for _, l := range lines {
+		line("    | ", s.Dim(Escape(l)))
 	}
 }
 
 // hints tell the way out of a halt.
-func (r Report) hints(b *strings.Builder) {
+func (r Report) hints(s Style, b *strings.Builder) {
 	if !r.Verdict.Halts() {
 		return
 	}
@@ -167,12 +202,15 @@ func (r Report) hints(b *strings.Builder) {
 			break
 		}
 	}
-	fmt.Fprintf(b, "hint: perdure handoff repair %s --explain %s (one --explain for each finding)\n", name, quote(Escape(subject)+": why"))
+	hint := func(format string, args ...any) { // never wrapped: a command is there to be copied
+		b.WriteString(s.Dim("hint:") + " " + fmt.Sprintf(format, args...) + "\n")
+	}
+	hint("perdure handoff repair %s --explain %s (one --explain for each finding)", name, quote(Escape(subject)+": why"))
 	if r.Verdict == Drifted {
-		fmt.Fprintf(b, "hint: perdure handoff repair %s --carry keeps the claims if no result changed; perdure diff %s record shows the edits\n", name, name)
+		hint("perdure handoff repair %s --carry keeps the claims if no result changed; perdure diff %s record shows the edits", name, name)
 	}
 	if r.Verdict == Inconclusive {
-		fmt.Fprintf(b, "hint: perdure handoff verify %s tries again\n", name)
+		hint("perdure handoff verify %s tries again", name)
 	}
 }
 

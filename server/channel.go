@@ -172,7 +172,7 @@ func (s *channel) mayset(name string) bool {
 		}
 	}
 	switch {
-	case name == "LANG", name == "TERM", name == "COLORTERM", strings.HasPrefix(name, "LC_"):
+	case name == "LANG", name == "TERM", name == "COLORTERM", name == "NO_COLOR", strings.HasPrefix(name, "LC_"):
 		return true
 	}
 	return s.id.local && strings.HasPrefix(name, "PERDURE_")

@@ -122,7 +122,7 @@ func (c *call) printAccepted(d delivery) error {
 	if c.json {
 		return c.print(shownDelivery(d))
 	}
-	fmt.Fprint(c.out, d.Report.Text(false))
+	fmt.Fprint(c.out, d.Report.Render(c.style(false)))
 	switch {
 	case d.State != deliveryAccepted:
 		fmt.Fprintf(c.out, "not accepted: %s from %s stays unverified\n", d.ID, d.From)

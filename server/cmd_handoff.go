@@ -1,15 +1,11 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -92,102 +88,6 @@ func at(args []string, i int) string {
 		return args[i]
 	}
 	return ""
-}
-
-// logEntry is one line of `handoff log`.
-type logEntry struct {
-	ID       string    `json:"id"`
-	Kind     string    `json:"kind"` // record | observation | override
-	Seq      int       `json:"seq,omitempty"`
-	At       time.Time `json:"at"`
-	Author   string    `json:"author,omitempty"`
-	Head     string    `json:"head,omitempty"`
-	Repairs  string    `json:"repairs,omitempty"`
-	Verdicts []string  `json:"verdicts,omitempty"`
-	Text     string    `json:"text,omitempty"`
-	Error    string    `json:"error,omitempty"`
-}
-
-func (c *call) handoffLogCommand() *cobra.Command {
-	return &cobra.Command{Use: "log NAME", Short: "the chain of records with their verdicts, observations and overrides", Args: cobra.MaximumNArgs(1), RunE: func(_ *cobra.Command, args []string) error {
-		d, err := c.workspace(args)
-		if err != nil {
-			return err
-		}
-		list, err := c.s.handoffLog(d.Name)
-		if err != nil {
-			return err
-		}
-		if c.json {
-			return c.print(list)
-		}
-		t := tabwriter.NewWriter(c.out, 2, 8, 2, ' ', 0)
-		for _, e := range list {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", e.At.Local().Format("2006-01-02 15:04:05"), e.Kind, e.ID, strings.Join(e.Verdicts, " → "), handoff.Escape(e.Text+e.Error))
-		}
-		return t.Flush()
-	}}
-}
-
-func (s *Server) handoffLog(name string) ([]logEntry, error) {
-	out := []logEntry{}
-	records, err := s.store.Records(name)
-	if err != nil {
-		return nil, err
-	}
-	reports, err := s.store.Reports(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, encoded := range records {
-		out = append(out, recordEntry(encoded, reports))
-	}
-	observations, err := s.store.Observations(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, data := range observations {
-		var o observation
-		if err := json.Unmarshal(data, &o); err != nil {
-			continue // never in a record's place, so never a reason to fail
-		}
-		out = append(out, logEntry{ID: o.ID, Kind: "observation", At: o.At, Author: o.Author, Head: o.Head, Text: fmt.Sprintf("%s, %d file(s) changed since the record", o.Reason, len(o.Changed))})
-	}
-	overrides, err := s.store.Overrides(name)
-	if err != nil {
-		return nil, err
-	}
-	for _, data := range overrides {
-		var o struct {
-			ID, Because, By string
-			At              time.Time
-		}
-		if err := json.Unmarshal(data, &o); err != nil {
-			return nil, fmt.Errorf("read an override: %w", err)
-		}
-		out = append(out, logEntry{ID: o.ID, Kind: "override", At: o.At, Author: "person", Text: o.Because})
-	}
-	slices.SortStableFunc(out, func(a, b logEntry) int { return a.At.Compare(b.At) })
-	return out, nil
-}
-
-func recordEntry(encoded []byte, reports []handoff.Report) logEntry {
-	r, err := handoff.Decode(encoded)
-	if err != nil {
-		return logEntry{Kind: "record", Error: "can't be read: " + err.Error()}
-	}
-	e := logEntry{ID: r.ID, Kind: "record", Seq: r.Seq, At: r.Measured.At, Author: r.Author, Head: r.Measured.Head, Repairs: r.Repairs}
-	if r.Claim != nil && r.Claim.Next != nil {
-		e.Text = "next: " + r.Claim.Next.Do
-	} else if r.Claim != nil && r.Claim.Finished {
-		e.Text = "finished"
-	}
-	for _, rep := range reports {
-		if rep.Record == r.ID {
-			e.Verdicts = append(e.Verdicts, string(rep.Verdict))
-		}
-	}
-	return e
 }
 
 func (c *call) handoffExportCommand() *cobra.Command {

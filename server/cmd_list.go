@@ -186,8 +186,11 @@ func (c *call) describe(w details) error {
 	if w.SnapshotFailed != nil {
 		row("snapshot failed", "for %s: %s", ago(w.SnapshotFailed.Since), w.SnapshotFailed.Error)
 	}
-	for _, o := range w.Overrides {
-		row("override", "%s", o)
+	for _, data := range w.Overrides {
+		var o override
+		if err := json.Unmarshal(data, &o); err == nil {
+			row("override", "%s", o.line())
+		}
 	}
 	for _, x := range w.Deliveries {
 		row("delivery", "%s %s → %s: %s %s", x.ID, x.From, x.To, x.State, x.Verdict)

@@ -35,7 +35,7 @@ func (c *call) verifyCommand() *cobra.Command {
 			rep.Findings = some(rep.Findings)
 			return c.print(rep)
 		}
-		_, err = fmt.Fprint(c.out, rep.Text(verbose))
+		_, err = fmt.Fprint(c.out, rep.Render(c.style(verbose)))
 		return err
 	}
 	return cmd

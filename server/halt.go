@@ -37,7 +37,7 @@ func (a *attachment) sayVerdict(out io.Writer, rep handoff.Report) {
 		fmt.Fprintf(out, "perdure: %s: first session\n", a.d.Name)
 		return
 	}
-	fmt.Fprint(out, rep.Text(false))
+	fmt.Fprint(out, rep.Render(a.r.style()))
 	if rep.Verdict.Halts() {
 		fmt.Fprintf(out, "perdure: overridden: a person decided that this stops nobody\n")
 	}
@@ -64,7 +64,7 @@ const haltKeys = "[d] diff  [c] carry  [r] repair session  [l] last screen  [v] 
 // drawn, and alone, is an answer; what was typed before it was meant for something else.
 func (a *attachment) haltPrompt(ctx context.Context, rep handoff.Report) (*workspace.Session, error) {
 	out := crlf{a.r.Out}
-	halted := fmt.Sprintf("%s\nperdure: %s is halted: work stops until the record is repaired\n", rep.Text(false), a.d.Name)
+	halted := fmt.Sprintf("%s\nperdure: %s is halted: work stops until the record is repaired\n", rep.Render(a.r.style()), a.d.Name)
 	drawn := a.ask(ctx, halted)
 	for {
 		key, err := a.keys.answer(ctx, drawn)
@@ -163,7 +163,7 @@ func (a *attachment) verifyAgain(ctx context.Context, out io.Writer) (*workspace
 		sess, err := a.start(ctx, startOptions{verdict: rep.Verdict})
 		return sess, err == nil, err
 	}
-	fmt.Fprint(out, rep.Text(false))
+	fmt.Fprint(out, rep.Render(a.r.style()))
 	return nil, false, nil
 }
 

@@ -44,19 +44,30 @@ func (o override) covers(rep handoff.Report) bool {
 	return true
 }
 
-// overridden says whether a person has already decided that what this report found stops nobody.
-func (s *Server) overridden(name string, rep handoff.Report) (bool, error) {
+// overrides are all that were ever logged for a workspace, oldest first.
+func (s *Server) overrides(name string) ([]override, error) {
 	all, err := s.store.Overrides(name)
 	if err != nil {
-		return false, fmt.Errorf("read the overrides: %w", err)
+		return nil, fmt.Errorf("read the overrides: %w", err)
 	}
-	for _, data := range all {
-		var o override
-		if err := json.Unmarshal(data, &o); err == nil && o.covers(rep) {
-			return true, nil
+	out := make([]override, len(all))
+	for i, data := range all {
+		if err := json.Unmarshal(data, &out[i]); err != nil {
+			return nil, fmt.Errorf("read an override: %w", err)
 		}
 	}
-	return false, nil
+	return out, nil
+}
+
+// line tells an override to a person.
+func (o override) line() string {
+	return fmt.Sprintf("%s by %s at %s, of record %s: %s", o.Verdict, o.By, o.At.Local().Format(time.DateTime), orNothing(o.Record), o.Because)
+}
+
+// overridden says whether a person has already decided that what this report found stops nobody.
+func (s *Server) overridden(name string, rep handoff.Report) (bool, error) {
+	all, err := s.overrides(name)
+	return slices.ContainsFunc(all, func(o override) bool { return o.covers(rep) }), err
 }
 
 func (c *call) overrideCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,7 +187,7 @@ func (l *checkLine) tell(p handoff.Progress) {
 	l.p.drawn = time.Now()
 	l.p.mu.Unlock()
 	text := fmt.Sprintf("perdure: checking %s  %s  %s  %d tests  %s", l.what, p.Elapsed.Round(100*time.Millisecond), p.Label, p.Tests, handoff.Escape(p.Tail))
-	fmt.Fprint(l.p.out, "\r\x1b[K"+clip(text, 100))
+	fmt.Fprint(l.p.out, "\r\x1b[K"+clip(text, cmp.Or(l.p.cols, 101)-1))
 }
 
 func (l *checkLine) done() {

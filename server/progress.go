@@ -12,6 +12,7 @@ import (
 type progress struct {
 	out  io.Writer // nil: nobody watches
 	what string
+	cols int // of the terminal, 0 if that isn't known
 
 	mu    sync.Mutex
 	begun time.Time
@@ -26,9 +27,9 @@ const (
 
 // bar is a progress line of the call, if it has a terminal.
 func (c *call) bar(what string) *progress {
-	p := &progress{what: what, begun: time.Now()}
+	p := &progress{what: what, begun: time.Now(), cols: c.r.style().Width}
 	switch {
-	case c.json:
+	case c.json || c.r.terminalName() == "dumb":
 	case c.r.Term != nil:
 		p.out = c.r.Out
 	case c.r.Env["PERDURE_PROGRESS"] == "1": // its standard error is a terminal

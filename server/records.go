@@ -205,6 +205,8 @@ func (s *Server) restoreEntry(ws, kind, key string, data []byte) (changed bool, 
 		return true, s.store.PutRecord(ws, key, r.Seq, data)
 	case kindObservation:
 		return true, s.store.PutObservation(ws, key, data)
+	case kindVerdict:
+		return true, s.store.PutVerdict(ws, key, data)
 	case kindOverride:
 		return true, s.store.PutOverride(ws, key, data)
 	case kindHalt:
@@ -276,15 +278,25 @@ func (s *Server) brief(_ context.Context, d workspace.Definition) (string, error
 	if err != nil {
 		r = nil // the report says that the record is broken; the brief still tells what is known
 	}
-	var last *handoff.Report
-	reports, err := s.store.Reports(d.Name)
+	record := ""
+	if r != nil {
+		record = r.ID
+	}
+	last, err := s.lastReport(d.Name, record)
 	if err != nil {
-		return "", fmt.Errorf("read the reports: %w", err)
+		return "", err
 	}
-	if n := len(reports); n > 0 && (r == nil || reports[n-1].Record == r.ID) {
-		last = &reports[n-1]
+	overrides, err := s.overrides(d.Name)
+	if err != nil {
+		return "", err
 	}
-	return handoff.Brief(handoff.BriefRequest{Name: d.Name, Dir: d.Dir, Goal: d.Goal, Owns: d.Owns, Questions: d.Questions, Record: r, Report: last, Checks: checkSpecs(d), Deliveries: s.deliveryLines(d)}), nil
+	var overridden []string
+	for _, o := range overrides {
+		if !o.At.Before(d.Created) {
+			overridden = append(overridden, o.line())
+		}
+	}
+	return handoff.Brief(handoff.BriefRequest{Name: d.Name, Dir: d.Dir, Goal: d.Goal, Owns: d.Owns, Questions: d.Questions, Record: r, Report: last, Checks: checkSpecs(d), Deliveries: s.deliveryLines(d), Overrides: overridden}), nil
 }
 
 func checkSpecs(d workspace.Definition) []handoff.CheckSpec {

@@ -121,7 +121,7 @@ func (s *Server) reconcile(ctx context.Context, damaged bool) error {
 
 // indexEntries brings in what the ledger has, and gives the names that it defines or says are removed.
 func (s *Server) indexEntries(ctx context.Context) (map[string]bool, error) {
-	known, err := s.store.Ids("recordid", "observation", "override")
+	known, err := s.store.Ids("recordid", "observation", "override", "verdict")
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"perdure/handoff"
@@ -174,16 +173,13 @@ func (s *Server) summarizeHandoff(name string, snap *snapshot.Snapshot) (*handof
 		}
 		out.BehindSince = behindSince(list)
 	}
-	reports, err := s.store.Reports(name)
+	last, err := s.lastReport(name, r.ID)
 	if err != nil {
-		return nil, fmt.Errorf("read the reports of %s: %w", name, err)
+		return nil, err
 	}
-	for _, rep := range slices.Backward(reports) {
-		if rep.Record == r.ID {
-			v := string(rep.Verdict)
-			out.Verdict = &v
-			break
-		}
+	if last != nil {
+		v := string(last.Verdict)
+		out.Verdict = &v
 	}
 	return out, nil
 }

@@ -112,6 +112,9 @@ func (s *Server) runFull(ctx context.Context, name string, progress func(handoff
 	if ctx.Err() != nil { // the server went: a check that was cut short says nothing of the record
 		return rep, ctx.Err()
 	}
+	if err := s.keepVerdict(ctx, name, rep); err != nil {
+		return rep, err
+	}
 	if err := s.store.PutReport(name, rep.Record, rep); err != nil {
 		return rep, fmt.Errorf("keep the report: %w", err)
 	}
@@ -145,7 +148,8 @@ func (s *Server) runQuickChecks(ctx context.Context, name string, progress func(
 		return handoff.Report{}, err
 	}
 	rep, err := s.verifyOnce(ctx, d, scopeQuickChecks, progress)
-	if err == nil && ctx.Err() == nil {
+	if err == nil && ctx.Err() == nil && len(rep.Checks) > 0 {
+		err = s.keepVerdict(ctx, name, rep)
 		s.event(name, "verified", map[string]any{"verdict": string(rep.Verdict), "record": rep.Record, "scope": rep.Scope})
 	}
 	return rep, err

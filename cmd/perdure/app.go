@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"perdure/client"
 )
@@ -144,6 +146,7 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 		if client.Terminal(a.stderr, a.stderr) {
 			o.Env = append(o.Env, "PERDURE_PROGRESS=1")
 		}
+		o.Env = append(o.Env, a.screenEnv()...)
 	}
 	status, err := client.Run(ctx, o)
 	switch {
@@ -154,6 +157,19 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 	}
 	a.status = status
 	return err
+}
+
+// screenEnv tells the server how wide the terminal is that it prints to, and whether colours are wanted there.
+func (a *app) screenEnv() []string {
+	columns, _, err := term.GetSize(int(a.stdout.Fd()))
+	if err != nil {
+		return nil
+	}
+	env := []string{"PERDURE_COLUMNS=" + strconv.Itoa(columns)}
+	if os.Getenv("NO_COLOR") != "" {
+		env = append(env, "PERDURE_NO_COLOR=1")
+	}
+	return env
 }
 
 // jsonFlag carries --json on to the server, which answers errors in that form.

@@ -71,8 +71,8 @@ func (a *app) runRemote(c *cobra.Command, name string, args []string) error {
 	if a.json && !said {
 		before = append(before, "--json")
 	}
-	if a.verbose && name == "handoff" && slices.Contains(before, "verify") {
-		before = append(before, "-v") // the one command that has more to say
+	if a.verbose && name == "handoff" && (slices.Contains(before, "verify") || len(before) > 0 && before[0] == "log") {
+		before = append(before, "-v") // the commands that have more to say
 	}
 	words := append(append([]string{name}, before...), after...)
 	run := func() error { return a.remote(c.Context(), words, false, readsInput(before)) }

@@ -105,3 +105,18 @@ func (s *Store) Overrides(ws string) ([][]byte, error) {
 	out, err := s.listRaw(under("override", ws))
 	return out, wrap(err, "list the overrides of %q", ws)
 }
+
+// PutVerdict stores what a verification came to, in short; the ledger has it too.
+func (s *Store) PutVerdict(ws, id string, data []byte) error {
+	err := checkParts(ws, id)
+	if err == nil {
+		err = s.put(key("verdict", ws, id), data)
+	}
+	return wrap(err, "store a verdict on %q", ws)
+}
+
+// Verdicts are those of a workspace, oldest first.
+func (s *Store) Verdicts(ws string) ([][]byte, error) {
+	out, err := s.listRaw(under("verdict", ws))
+	return out, wrap(err, "list the verdicts on %q", ws)
+}

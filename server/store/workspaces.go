@@ -124,7 +124,7 @@ func (s *Store) DeleteSnapshots(ws string, ids []string) error {
 }
 
 // workspaceKinds are the kinds of keys whose second part is a workspace's name, all that purging removes.
-var workspaceKinds = []string{"snapshot", "record", "recordid", "observation", "report", "override", "told"}
+var workspaceKinds = []string{"snapshot", "record", "recordid", "observation", "report", "verdict", "override", "told"}
 
 // purgeBatch is how many keys a purge removes at a time; a transaction of BadgerDB's is bounded.
 const purgeBatch = 1000
