@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"io"
 	"regexp"
+	"slices"
 	"sync"
 )
 
-// capture takes a check's output up to a limit, then drops the rest, so that
-// the pipe is always drained.
+// endSize is how much of the end of an output is kept beyond the limit.
+const endSize = 16 * tailSize
+
+// capture takes a check's output up to a limit, and beyond that only its end: the pipe is always drained, and the tail
+// is what was printed last.
 type capture struct {
 	limit int
 	full  chan struct{} // closed at the limit
@@ -16,6 +20,7 @@ type capture struct {
 	mu    sync.Mutex
 	buf   bytes.Buffer
 	over  bool
+	end   []byte // what came last, beyond the limit
 	tests int
 	line  []byte // the open last line, bounded
 	last  []byte
@@ -39,16 +44,21 @@ func (c *capture) drain(r io.Reader) {
 func (c *capture) take(p []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.over {
+	room := c.limit - c.buf.Len()
+	head := p[:min(room, len(p))]
+	c.buf.Write(head)
+	c.count(head)
+	if len(p) <= room {
 		return
 	}
-	if c.buf.Len()+len(p) > c.limit {
-		p = p[:c.limit-c.buf.Len()]
+	if !c.over {
 		c.over = true
 		close(c.full)
 	}
-	c.buf.Write(p)
-	c.count(p)
+	c.end = append(c.end, p[len(head):]...)
+	if over := len(c.end) - 2*endSize; over > 0 { // twice, so that little is moved
+		c.end = append(c.end[:0], c.end[len(c.end)-endSize:]...)
+	}
 }
 
 var endLine = regexp.MustCompile(`^\{.*"Action":"(pass|fail|skip)".*"Test":|^\s*--- (PASS|FAIL|SKIP): |^test .* \.\.\. (ok|FAILED|ignored)|^\S+::\S+ (PASSED|FAILED|SKIPPED)`)
@@ -81,9 +91,20 @@ func (c *capture) progress() (tests int, line string) {
 	return c.tests, string(c.last)
 }
 
-// bytes is what was taken; call it when nothing writes any more.
+// bytes is the output up to the limit; call it when nothing writes any more.
 func (c *capture) bytes() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.buf.Bytes()
+}
+
+// ending is the end of the output, which may be all of it; call it when nothing writes any more.
+func (c *capture) ending() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.over {
+		return c.buf.Bytes()
+	}
+	head := c.buf.Bytes()
+	return append(slices.Clone(head[max(0, len(head)-endSize):]), c.end...)
 }

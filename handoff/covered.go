@@ -89,7 +89,11 @@ func (c *run) goTests(packages []string) trace.GoTests {
 			at = append(at, dir)
 		}
 	}
-	return trace.GoTests{Root: c.Dir, At: at, Env: append(c.environ(), "PATH="+c.search()), Packages: packages, Command: c.spec.Cmd}
+	return trace.GoTests{Root: c.Dir, At: at, Packages: packages, Command: c.spec.Cmd, Ask: c.askGo}
+}
+
+func (c *run) askGo(ctx context.Context, dir string, argv ...string) ([]byte, error) {
+	return c.ask(ctx, dir, time.Minute, argv...)
 }
 
 // maxModules bounds how many modules of a tree are asked for their packages.

@@ -9,30 +9,35 @@ import (
 	"syscall"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"perdure/handoff/results"
 )
 
-// Patterns of output that mean that the surroundings failed, not the code. They count
-// only beside a status other than 0.
 var (
 	missingText = regexp.MustCompile(`(?m)^make(\[\d+\])?: \*\*\* .* Error 12[67]$|^npm (ERR!|error) code ENOENT$`)
-	roomText    = regexp.MustCompile(`(?i)address already in use|EADDRINUSE|cannot allocate memory|out of memory|no space left on device|too many open files`)
 	emptyText   = regexp.MustCompile(`(?m)^no tests ran\b|\bcollected 0 items\b|^No tests found\b|^\s*0 passing\b|^Ran 0 tests\b|^1\.\.0\b`)
 )
 
-// diagnose sets the problem of a run that gave no answer.
-func (c *run) diagnose(text []byte) {
-	end := text
-	if len(end) > 16*tailSize {
-		end = end[len(end)-16*tailSize:]
-	}
+// status tells by the exit status that a run gave no answer, whatever it printed.
+func (c *run) status(text []byte) {
+	end := text[max(0, len(text)-16*tailSize):]
 	switch exit := c.result.Exit; {
 	case c.result.Problem != "" || exit == 0:
 	case exit == 126 || exit == 127 || missingText.Match(end):
 		c.problem(ProblemMissing, "")
 	case exit == 128+int(syscall.SIGKILL):
 		c.problem(ProblemKilled, "killed from outside: out of memory?")
-	case roomText.Match(end):
-		c.problem(ProblemEnvironment, strings.ToLower(string(roomText.Find(end))))
+	}
+}
+
+// surroundings tells that a run which failed says nothing of the code. Its results don't count then.
+func (c *run) surroundings(output, text []byte) {
+	if c.result.Problem != "" || c.result.Exit == 0 && !failed(c.result.Results) {
+		return
+	}
+	if problem, what := c.lack(output, text); problem != "" {
+		c.result.Results = map[string]results.Outcome{}
+		c.problem(problem, what)
 	}
 }
 

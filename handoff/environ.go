@@ -5,39 +5,53 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// Taken from the process's own environment: what tools need to find their
-// homes and caches. A check must give the same answer whoever started perdure.
-var (
-	keepNames = []string{"HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "TMPDIR", "JAVA_HOME", "VIRTUAL_ENV", "NVM_DIR", "CC", "CXX", "TERM"}
-	keepHeads = []string{"LC_", "XDG_", "GO", "CGO_", "CARGO_", "RUST", "PYENV_", "NODE_", "npm_config_", "PKG_CONFIG_", "DOCKER_", "SSL_CERT_"}
-	dropNames = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "TMUX", "STY", "PATH", "PWD", "OLDPWD"}
-)
+// usual are the variables that a check gets from the process's own environment: where tools find their homes, caches and
+// settings. Each is named in full, since a head such as NODE_ lets a token through (NODE_AUTH_TOKEN); a workspace may name
+// more of them. A check must give the same answer whoever started perdure.
+var usual = strings.Fields(`
+	HOME USER LOGNAME SHELL TERM TZ TMPDIR LANG LANGUAGE
+	LC_ALL LC_ADDRESS LC_COLLATE LC_CTYPE LC_IDENTIFICATION LC_MEASUREMENT LC_MESSAGES LC_MONETARY LC_NAME LC_NUMERIC LC_PAPER LC_TELEPHONE LC_TIME
+	XDG_CACHE_HOME XDG_CONFIG_DIRS XDG_CONFIG_HOME XDG_DATA_DIRS XDG_DATA_HOME XDG_STATE_HOME
+	GO111MODULE GO386 GOAMD64 GOARCH GOARM GOARM64 GOBIN GOCACHE GOCACHEPROG GODEBUG GOENV GOEXPERIMENT GOFIPS140 GOFLAGS GOGC GOINSECURE
+	GOMAXPROCS GOMEMLIMIT GOMODCACHE GONOPROXY GONOSUMDB GOOS GOPATH GOPRIVATE GOPROXY GORACE GOROOT GOSUMDB GOTELEMETRY GOTMPDIR
+	GOTOOLCHAIN GOTRACEBACK GOVCS GOWORK
+	CC CXX CGO_CFLAGS CGO_CFLAGS_ALLOW CGO_CPPFLAGS CGO_CXXFLAGS CGO_ENABLED CGO_LDFLAGS CGO_LDFLAGS_ALLOW
+	PKG_CONFIG PKG_CONFIG_LIBDIR PKG_CONFIG_PATH PKG_CONFIG_SYSROOT_DIR
+	CARGO_BUILD_JOBS CARGO_BUILD_RUSTFLAGS CARGO_BUILD_TARGET CARGO_BUILD_TARGET_DIR CARGO_HOME CARGO_INCREMENTAL CARGO_NET_GIT_FETCH_WITH_CLI
+	CARGO_NET_OFFLINE CARGO_TARGET_DIR CARGO_TERM_COLOR
+	RUSTC RUSTC_WRAPPER RUSTDOCFLAGS RUSTFLAGS RUSTUP_HOME RUSTUP_TOOLCHAIN RUST_BACKTRACE RUST_LOG RUST_MIN_STACK RUST_TEST_THREADS
+	NODE_ENV NODE_EXTRA_CA_CERTS NODE_OPTIONS NODE_PATH NVM_DIR
+	npm_config_cache npm_config_offline npm_config_prefer_offline npm_config_prefix npm_config_registry
+	PYENV_ROOT PYENV_VERSION VIRTUAL_ENV JAVA_HOME
+	DOCKER_API_VERSION DOCKER_BUILDKIT DOCKER_CERT_PATH DOCKER_CONTEXT DOCKER_HOST DOCKER_TLS_VERIFY
+	SSL_CERT_DIR SSL_CERT_FILE`)
+
+// never are variables that no check gets, whoever names them: they lead to a person's agent or terminal, or are set for each check.
+var never = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY", "TMUX", "STY", "PATH", "PWD", "OLDPWD"}
+
+// password is an address with a password or a token in it: the value of GOPROXY or of a registry may be one.
+var password = regexp.MustCompile(`\bhttps?://[^/@\s]+@`)
 
 // environ is the environment without PATH, which the caller adds.
 func (c *run) environ() []string {
-	source, all := c.Env, true
-	if source == nil {
-		source, all = os.Environ(), false
-	}
 	var env []string
 	// A result from go's cache says nothing of a database that is gone, and
 	// opens no file. Commands without this flag pass it over.
 	goflags := "-count=1"
-	for _, kv := range source {
-		name, _, ok := strings.Cut(kv, "=")
-		if !ok || slices.Contains(dropNames, name) || strings.HasPrefix(name, "PERDURE_") {
-			continue
-		}
-		kept := slices.Contains(keepNames, name) || slices.Contains(c.spec.Env, name) || slices.ContainsFunc(keepHeads, func(h string) bool { return strings.HasPrefix(name, h) })
-		if name == "GOFLAGS" {
-			goflags = strings.TrimSpace(kv[len("GOFLAGS="):] + " -count=1")
-			continue
-		}
-		if all || kept {
+	for _, kv := range os.Environ() {
+		name, value, _ := strings.Cut(kv, "=")
+		named := slices.Contains(c.spec.Env, name)
+		switch {
+		case slices.Contains(never, name) || strings.HasPrefix(name, "PERDURE_"):
+		case !named && (!slices.Contains(usual, name) || password.MatchString(value)):
+		case name == "GOFLAGS":
+			goflags = strings.TrimSpace(value + " -count=1")
+		default:
 			env = append(env, kv)
 		}
 	}

@@ -53,6 +53,8 @@ const (
 	ProblemEnvironment = "environment"
 	ProblemCancelled   = "cancelled"
 	ProblemConsent     = "needs consent"
+	ProblemProcesses   = "process limit"
+	ProblemMemory      = "memory limit"
 )
 
 // Measured is what perdure itself found.

@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"perdure/handoff/results"
@@ -51,9 +49,9 @@ type Runner struct {
 	Dir string
 	// Path is the PATH of the checks; the process's own if empty.
 	Path string
-	// Env is their environment; nil takes the process's own, reduced to what
-	// tools need. SSH_AUTH_SOCK, PERDURE_* and the like are always left out.
-	Env []string
+	// Supervisor is the command that calls Supervise: this very binary, started again with SuperviseCommand.
+	Supervisor []string
+	Limits     Limits
 	// Where is put into CheckRun.Where; "tree" if empty.
 	Where string
 	// Trace follows which files of Dir a check opens. Edited names files that
@@ -75,8 +73,8 @@ type run struct {
 	mark    string // in the environment of every process of the check
 	started time.Time
 	before  map[string]fileStamp
+	argv    []string
 	out     *capture
-	shim    string
 	result  CheckRun
 }
 
@@ -95,12 +93,12 @@ func (r *Runner) Run(ctx context.Context, spec CheckSpec) CheckRun {
 	if c.spec.Timeout <= 0 {
 		c.spec.Timeout = defaultTimeout
 	}
-	c.out = newCapture(outputLimit)
+	c.out, c.argv = newCapture(outputLimit), []string{"/bin/sh", "-c", spec.Cmd}
 	if err := c.execute(ctx); err != nil {
 		c.problem(ProblemMissing, err.Error())
 	}
 	c.result.Ms = time.Since(c.started).Milliseconds()
-	c.read()
+	c.read(ctx)
 	if r.Trace {
 		c.look(ctx)
 	}
@@ -138,60 +136,49 @@ func (c *run) execute(ctx context.Context) error {
 	}
 	defer pr.Close()
 	path := c.search()
-	c.shim = c.makeShim(path, pipeName(pw))
-	if c.shim != "" {
-		defer os.RemoveAll(c.shim)
-		path = c.shim + ":" + path
+	j := job{Argv: c.argv, Dir: c.dir, Mark: c.mark, Limits: c.Limits}
+	if shim := c.makeShim(path, pipeName(pw)); shim != "" {
+		defer os.RemoveAll(shim)
+		j.Remove = []string{shim} // should this process be killed
+		path = shim + ":" + path
 	}
-	cmd := exec.Command("/bin/sh", "-c", c.spec.Cmd)
-	cmd.Dir = c.dir
-	cmd.Env = append(c.environ(), "PATH="+path, "PWD="+c.dir, markName+"="+c.mark)
-	cmd.Stdout, cmd.Stderr = pw, pw
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	j.Env = append(c.environ(), "PATH="+path, "PWD="+c.dir, markName+"="+c.mark)
 	defer c.watch()()
-	err = cmd.Start()
+	s, err := c.supervise(j, pw)
 	pw.Close()
 	if err != nil {
-		return fmt.Errorf("start: %w", err)
+		return err
 	}
-	defer supervise(cmd.Process.Pid, c.mark)()
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
 		c.out.drain(pr)
 	}()
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	c.wait(ctx, cmd, exited)
-	// What escaped holds the pipe's other end; nobody may wait for it.
-	if left := endAll(cmd.Process.Pid, c.mark); left > 0 && c.result.Problem == "" {
-		c.note(fmt.Sprintf("%d processes that it left behind were ended", left))
-	}
+	err = c.wait(ctx, s)
+	// Should anything have the pipe's other end still: nobody may wait for it.
 	_ = pr.SetReadDeadline(time.Now().Add(drainTime))
 	<-drained
-	return nil
+	return err
 }
 
-// wait ends the check at its limits and takes its status.
-func (c *run) wait(ctx context.Context, cmd *exec.Cmd, exited <-chan error) {
+// wait has the check ended at its limits and takes its ending. The error says that it could not be started.
+func (c *run) wait(ctx context.Context, s *supervised) error {
 	limit := time.NewTimer(c.spec.Timeout)
 	defer limit.Stop()
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
-	full := c.out.full
-	var kill <-chan time.Time
+	full, done := c.out.full, ctx.Done()
+	var kill, stuck <-chan time.Time
 	stop := func(problem, note string) {
 		c.problem(problem, note)
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		s.order(orderTerm)
 		kill = time.After(graceTime)
 	}
-	done := ctx.Done()
 	for {
 		select {
-		case <-exited:
-			c.status(cmd.ProcessState)
+		case e, ok := <-s.ended:
 			c.tell()
-			return
+			return c.take(e, ok)
 		case <-limit.C:
 			stop(ProblemTimeout, fmt.Sprintf("ended after %s", c.spec.Timeout))
 		case <-full:
@@ -201,19 +188,54 @@ func (c *run) wait(ctx context.Context, cmd *exec.Cmd, exited <-chan error) {
 			done = nil
 			stop(ProblemCancelled, "")
 		case <-kill:
-			endAll(cmd.Process.Pid, c.mark)
+			s.order(orderEnd)
+			stuck = time.After(2 * stuckTime)
+		case <-stuck: // a check may have stopped its supervisor
+			s.cmd.Process.Kill()
 		case <-tick.C:
 			c.tell()
 		}
 	}
 }
 
-func (c *run) status(s *os.ProcessState) {
-	c.result.Exit = s.ExitCode()
-	ws, ok := s.Sys().(syscall.WaitStatus)
-	if ok && ws.Signaled() {
-		c.result.Exit = 128 + int(ws.Signal())
+// take reads the ending of a check; ok is false if its supervisor ended without telling one.
+func (c *run) take(e ending, ok bool) error {
+	if !ok {
+		endMarked(c.mark)
+		c.problem(ProblemKilled, "its supervisor was killed")
+		return nil
 	}
+	c.result.Exit = e.Exit
+	if e.Stuck > 0 {
+		c.note(fmt.Sprintf("%d processes of it could not be ended", e.Stuck))
+	}
+	switch {
+	case e.Failed != "":
+		return fmt.Errorf("start: %s", e.Failed)
+	case e.Limit == ProblemProcesses:
+		c.problem(e.Limit, fmt.Sprintf("ended with %s, at most %d are allowed", e.Found, c.Limits.Processes))
+	case e.Limit == ProblemMemory:
+		c.problem(e.Limit, fmt.Sprintf("ended with %s, at most %d MiB are allowed", e.Found, c.Limits.Memory>>20))
+	case e.Left > 0 && c.result.Problem == "":
+		c.note(fmt.Sprintf("%d processes that it left behind were ended", e.Left))
+	}
+	return nil
+}
+
+// ask runs a program in a folder as the check itself is run, within its limits and environment, and gives what it printed
+// on its standard output. The error is any ending but success.
+func (c *run) ask(ctx context.Context, dir string, timeout time.Duration, argv ...string) ([]byte, error) {
+	plain := *c.Runner
+	plain.Trace, plain.Progress = false, nil
+	q := &run{Runner: &plain, dir: dir, spec: CheckSpec{Cmd: argv[0], Results: "exit", Env: c.spec.Env, Timeout: timeout}, mark: newMark(), started: time.Now(), out: newCapture(outputLimit)}
+	q.argv = append([]string{"/bin/sh", "-c", `exec "$@" 2>/dev/null`, "sh"}, argv...)
+	if err := q.execute(ctx); err != nil {
+		return nil, err
+	}
+	if q.result.Problem != "" || q.result.Exit != 0 {
+		return nil, fmt.Errorf("%s: status %d %s", strings.Join(argv[:min(2, len(argv))], " "), q.result.Exit, q.result.Problem)
+	}
+	return q.out.bytes(), nil
 }
 
 func (c *run) tell() {
@@ -225,19 +247,19 @@ func (c *run) tell() {
 }
 
 // read takes the results out of what was printed and written.
-func (c *run) read() {
-	output := c.out.bytes()
-	text := results.Text(output)
-	c.diagnose(text)
+func (c *run) read(ctx context.Context) {
+	output, text := c.out.bytes(), results.Text(c.out.ending())
+	c.status(text)
 	if c.result.Problem == "" {
-		c.parse(output)
+		c.parse(ctx, output)
+		c.surroundings(output, text)
 	}
 	if c.result.Problem != "" || c.result.Exit != 0 || failed(c.result.Results) {
 		c.result.Tail = tail(text)
 	}
 }
 
-func (c *run) parse(output []byte) {
+func (c *run) parse(ctx context.Context, output []byte) {
 	files, err := c.resultFiles()
 	if err != nil {
 		c.problem(ProblemUnreadable, err.Error())
@@ -257,7 +279,7 @@ func (c *run) parse(output []byte) {
 		c.problem(ProblemNoTests, "")
 	}
 	if set.Tool == "go" {
-		c.result.Tool = c.goVersion()
+		c.result.Tool = c.goVersion(ctx)
 	}
 }
 
@@ -271,13 +293,8 @@ func failed(set map[string]results.Outcome) bool {
 }
 
 // goVersion is "go" where it can't be told: it is information only.
-func (c *run) goVersion() string {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", "exec go env GOVERSION")
-	cmd.Dir, cmd.Env = c.dir, append(c.environ(), "PATH="+c.search())
-	cmd.WaitDelay = time.Second
-	out, err := cmd.Output()
+func (c *run) goVersion(ctx context.Context) string {
+	out, err := c.ask(ctx, c.dir, 5*time.Second, "go", "env", "GOVERSION")
 	if version := strings.TrimSpace(string(out)); err == nil && strings.HasPrefix(version, "go") {
 		return version
 	}

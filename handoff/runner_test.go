@@ -6,17 +6,35 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"perdure/handoff/results"
 )
+
+// TestMain has this binary serve as the supervisor of checks too.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 && os.Args[1] == SuperviseCommand {
+		os.Exit(Supervise())
+	}
+	if len(os.Args) == 4 && os.Args[1] == runnerMode {
+		testRunner(os.Args[2]).Run(context.Background(), CheckSpec{Label: "c", Cmd: os.Args[3]})
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// runnerMode runs the check of its arguments: a folder and a command.
+const runnerMode = "run-check"
+
+func testRunner(dir string) *Runner {
+	return &Runner{Dir: dir, Supervisor: []string{"/proc/self/exe", SuperviseCommand}}
+}
 
 func runIn(t *testing.T, dir string, spec CheckSpec) CheckRun {
 	t.Helper()
 	if spec.Label == "" {
 		spec.Label = "check"
 	}
-	return (&Runner{Dir: dir}).Run(context.Background(), spec)
+	return (testRunner(dir)).Run(context.Background(), spec)
 }
 
 func write(t *testing.T, dir string, files map[string]string) {
@@ -77,31 +95,6 @@ func TestRunProblems(t *testing.T) {
 	}
 }
 
-// TestNothingSurvives: a daemon with a session of its own, a deaf child and a
-// flood all end with the check.
-func TestNothingSurvives(t *testing.T) {
-	dir := t.TempDir()
-	daemon := runIn(t, dir, CheckSpec{Cmd: "setsid sleep 300 & echo $! > pid; while [ ! -s pid ]; do :; done"})
-	if daemon.Problem != "" || daemon.Ms > 5000 || !strings.Contains(daemon.Note, "left behind") {
-		t.Errorf("daemon: %+v", daemon)
-	}
-	pid, err := os.ReadFile(filepath.Join(dir, "pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if state, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat"); err == nil && !strings.Contains(string(state), ") Z") {
-		t.Errorf("the daemon lives: %s", state)
-	}
-	deaf := runIn(t, dir, CheckSpec{Cmd: "trap '' TERM; while :; do sleep 1; done", Timeout: 100 * time.Millisecond})
-	if deaf.Problem != ProblemTimeout || deaf.Ms > 8000 {
-		t.Errorf("deaf: %+v", deaf)
-	}
-	flood := runIn(t, dir, CheckSpec{Cmd: "yes"})
-	if flood.Problem != ProblemOutput || len(flood.Tail) > tailSize {
-		t.Errorf("flood: problem %q, tail %d", flood.Problem, len(flood.Tail))
-	}
-}
-
 func TestRunEnvironment(t *testing.T) {
 	t.Setenv("SSH_AUTH_SOCK", "/x")
 	t.Setenv("PERDURE_SESSION", "y")
@@ -111,7 +104,7 @@ func TestRunEnvironment(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if run := (&Runner{Dir: t.TempDir()}).Run(ctx, CheckSpec{Label: "c", Cmd: "sleep 100"}); run.Problem != ProblemCancelled {
+	if run := (testRunner(t.TempDir())).Run(ctx, CheckSpec{Label: "c", Cmd: "sleep 100"}); run.Problem != ProblemCancelled {
 		t.Errorf("cancelled: %+v", run)
 	}
 }

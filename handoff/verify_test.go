@@ -93,7 +93,7 @@ func newWorld(t *testing.T, files map[string]string, checks ...CheckSpec) *world
 	if checks == nil {
 		checks = []CheckSpec{{Label: "check", Cmd: "sh check.sh"}}
 	}
-	w.req = VerifyRequest{Workspace: "w", Dir: w.dir, Checks: checks, Snapshots: w.g, Runner: &Runner{Dir: w.dir}}
+	w.req = VerifyRequest{Workspace: "w", Dir: w.dir, Checks: checks, Snapshots: w.g, Runner: testRunner(w.dir)}
 	return w
 }
 

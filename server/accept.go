@@ -211,7 +211,7 @@ func (s *Server) verifyMerge(ctx context.Context, d delivery, to workspace.Defin
 	if err != nil {
 		return nil, err
 	}
-	run := &handoff.Runner{Dir: dir, Path: to.Path, Where: "scratch"}
+	run := s.checkRunner(to, dir)
 	var out []handoff.Finding
 	if may.setup != "" {
 		if r := run.Run(ctx, handoff.CheckSpec{Label: "setup", Cmd: may.setup, Results: "exit", Env: to.CheckEnv}); r.Exit != 0 {

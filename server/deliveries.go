@@ -217,7 +217,7 @@ func (t deliveredTrees) ChangedSince(ctx context.Context, _, repo, base, tree st
 func (s *Server) verifyDelivery(ctx context.Context, d delivery, to workspace.Definition, dir string) handoff.Report {
 	r, err := handoff.Decode(d.Encoded)
 	req := handoff.VerifyRequest{Workspace: d.From, Dir: to.Dir, Base: d.Base, Snapshots: deliveredTrees{s.snaps, stateOf(d.Snapshot, r), d.Dir},
-		Runner: &handoff.Runner{Dir: dir, Path: to.Path, Where: "scratch"}, Untested: to.Untested, Flaky: to.Flaky, Now: time.Now}
+		Runner: s.checkRunner(to, dir), Untested: to.Untested, Flaky: to.Flaky, Now: time.Now}
 	switch {
 	case err != nil:
 		req.DecodeErr = err

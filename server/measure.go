@@ -46,7 +46,9 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if err != nil {
 		return measurement{}, err
 	}
-	run := &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress, Trace: true, Content: handoff.Content(ctx, s.snaps, snap.Repo, snap.Tree)}
+	run := s.checkRunner(d, d.Dir)
+	run.Progress, run.Trace = progress, true
+	run.Content = handoff.Content(ctx, s.snaps, snap.Repo, snap.Tree)
 	m := measurement{snap: snap, measured: handoff.Measured{At: time.Now().UTC(), Head: snap.Head, Branch: snap.Branch, Tree: snap.Tree, Snapshot: snap.ID}}
 	if before, err := s.snaps.Read(ctx, d.Name, d.Dir); err == nil && before.Tree == snap.Tree {
 		m.measured.Nested = before.Inner
@@ -99,7 +101,10 @@ func (s *Server) checksInScratch(ctx context.Context, d workspace.Definition, sn
 		return nil, err
 	}
 	defer remove()
-	return runChecks(ctx, d, &handoff.Runner{Dir: dir, Path: d.Path, Where: "scratch", Progress: progress, Trace: true, Content: handoff.Content(ctx, s.snaps, snap.Repo, snap.Tree)}, may)
+	run := s.checkRunner(d, dir)
+	run.Progress, run.Trace = progress, true
+	run.Content = handoff.Content(ctx, s.snaps, snap.Repo, snap.Tree)
+	return runChecks(ctx, d, run, may)
 }
 
 // movedUnder names the files that changed under the checks, other than those that a check declares to write, and the

@@ -41,7 +41,7 @@ func (s *Server) scratch(ctx context.Context, d workspace.Definition, snap snaps
 	if setup == "" {
 		return dir, remove, nil
 	}
-	r := &handoff.Runner{Dir: dir, Path: d.Path, Where: "scratch"}
+	r := s.checkRunner(d, dir)
 	run := r.Run(ctx, handoff.CheckSpec{Label: "setup", Cmd: setup, Results: "exit", Timeout: d.CheckTimeout, Env: d.CheckEnv})
 	if run.Exit != 0 || run.Problem != "" {
 		remove()

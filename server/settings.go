@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perdure/snapshot"
 )
 
@@ -42,7 +44,9 @@ type DoorSettings struct {
 
 // CheckSettings bound the checks of the box.
 type CheckSettings struct {
-	Parallel int `toml:"parallel"` // how many run at one time
+	Parallel  int  `toml:"parallel"`  // how many run at one time
+	Processes int  `toml:"processes"` // of one check, at one time
+	Memory    Size `toml:"memory"`    // of one check, all its processes together; 0 is no limit
 }
 
 // SnapshotSettings are the caps of snapshots (snapshot.Limits).
@@ -76,11 +80,21 @@ func DefaultSettings() Settings {
 		Door: DoorSettings{Grace: Duration(graceTime), Tries: maxAuthTries, Startups: Startups{Start: 50, Rate: 30, Full: maxWaiting},
 			Keepalive: Duration(keepaliveEvery), Dead: Duration(deadAfter), Penalties: true, PenaltyExempt: []string{"127.0.0.0/8", "::1/128"},
 			Forwarding: true, GatewayPorts: true},
-		Checks:    CheckSettings{Parallel: 2},
+		Checks:    CheckSettings{Parallel: 2, Processes: 4096, Memory: mostMemory()},
 		Snapshots: SnapshotSettings{File: Size(l.File), Each: Size(l.Snapshot), Store: Size(l.Store), Free: Size(l.Free)},
 		Keep:      KeepSettings{All: Duration(p.All), Hourly: Duration(p.Hourly), Daily: Duration(p.Daily), Weekly: Duration(p.Weekly), Journals: Duration(journalsFor)},
 		Journal:   JournalSettings{Size: 64 << 20},
 	}
+}
+
+// mostMemory is four fifths of the machine's: beyond them it may begin to swap, and the kernel to kill. 0 where it can't be told.
+func mostMemory() Size {
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0
+	}
+	const mib = 1 << 20
+	return Size(uint64(info.Totalram) * uint64(info.Unit) / 5 * 4 / mib * mib)
 }
 
 // Check says which value can't be meant.
@@ -115,6 +129,7 @@ func (s Settings) Check() error {
 	}{
 		{"door.auth_tries", int64(d.Tries), 1, 100},
 		{"checks.parallel", int64(s.Checks.Parallel), 1, 1024},
+		{"checks.processes", int64(s.Checks.Processes), 16, 1 << 22}, {"checks.memory", int64(s.Checks.Memory), 0, math.MaxInt64},
 		{"journal.size", int64(s.Journal.Size), 1 << 20, 1 << 40},
 		{"snapshots.max_file", int64(s.Snapshots.File), 0, math.MaxInt64}, {"snapshots.max_new", int64(s.Snapshots.Each), 0, math.MaxInt64},
 		{"snapshots.max_store", int64(s.Snapshots.Store), 0, math.MaxInt64}, {"snapshots.keep_free", int64(s.Snapshots.Free), 0, math.MaxInt64},

@@ -184,7 +184,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, sc scop
 	}
 	live := s.space(d.Name).live() != nil
 	may := allowed{}
-	on := bench{run: &handoff.Runner{Dir: d.Dir}, remove: func() {}}
+	on := bench{run: s.checkRunner(d, d.Dir), remove: func() {}}
 	if sc != scopeQuick {
 		if may, err = s.allowedCommands(ctx, d); err != nil {
 			return handoff.Report{}, err
@@ -217,7 +217,8 @@ type bench struct {
 // bench prepares where checks run: in the workspace's directory, or, where a session is live in it, in a scratch
 // checkout: of the record's tree, or of the present one for quick checks.
 func (s *Server) bench(ctx context.Context, d workspace.Definition, record *handoff.Record, live bool, sc scope, setup string, progress func(handoff.Progress)) (bench, error) {
-	b := bench{run: &handoff.Runner{Dir: d.Dir, Path: d.Path, Progress: progress}, remove: func() {}}
+	b := bench{run: s.checkRunner(d, d.Dir), remove: func() {}}
+	b.run.Progress = progress
 	if record == nil {
 		return b, nil
 	}
@@ -244,8 +245,20 @@ func (s *Server) bench(ctx context.Context, d workspace.Definition, record *hand
 	if err != nil {
 		return b, err
 	}
-	b.run.Dir, b.run.Where, b.remove = dir, "scratch", remove
+	b.run, b.remove = s.checkRunner(d, dir), remove
+	b.run.Progress = progress
 	return b, nil
+}
+
+// checkRunner runs a workspace's checks in dir, within the box's limits. Any folder but its own is a scratch checkout.
+func (s *Server) checkRunner(d workspace.Definition, dir string) *handoff.Runner {
+	c := s.conf().Checks
+	r := &handoff.Runner{Dir: dir, Path: d.Path, Where: "tree", Supervisor: []string{s.opts.Executable, handoff.SuperviseCommand},
+		Limits: handoff.Limits{Processes: c.Processes, Memory: int64(c.Memory)}}
+	if dir != d.Dir {
+		r.Where = "scratch"
+	}
+	return r
 }
 
 // baseTree is where edited files count from without a repository: the first snapshot.

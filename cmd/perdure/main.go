@@ -14,6 +14,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"perdure/handoff"
 	"perdure/server"
 	"perdure/workspace/host"
 )
@@ -23,13 +24,16 @@ var version = "dev"
 
 func main() { os.Exit(run(os.Args[1:])) }
 
-// run is main without the exit. The host comes first: it lives for weeks, and builds no command tree.
+// run is main without the exit. What perdure starts of itself comes first, and builds no command tree: a host lives for weeks.
 func run(args []string) int {
 	if len(args) == 2 && args[0] == "host" {
 		return runHost(args[1])
 	}
 	if len(args) == 2 && args[0] == server.ProbeCommand {
 		return server.Probe(args[1])
+	}
+	if len(args) == 1 && args[0] == handoff.SuperviseCommand {
+		return handoff.Supervise()
 	}
 	a := newApp(os.Stdin, os.Stdout, os.Stderr)
 	return a.execute(context.Background(), args)

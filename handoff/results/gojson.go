@@ -3,6 +3,8 @@ package results
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -139,7 +141,8 @@ func (g *goRun) finish() {
 }
 
 // Text renders go test -json lines as go test would have printed them without
-// it (the output of tests that passed is left out); other lines stay.
+// it (the output of tests that passed is left out); other lines stay. What a test printed that never ended, since its
+// program was killed, is there too.
 func Text(output []byte) []byte {
 	var out bytes.Buffer
 	held := map[string]*bytes.Buffer{}
@@ -151,6 +154,7 @@ func Text(output []byte) []byte {
 		}
 		render(&out, held, e)
 	}
+	flush(&out, held, "")
 	return out.Bytes()
 }
 
@@ -158,6 +162,9 @@ func render(out *bytes.Buffer, held map[string]*bytes.Buffer, e event) {
 	key := e.Package + "." + e.Test
 	switch {
 	case e.Action == "build-output", e.Action == "output" && e.Test == "":
+		if strings.HasPrefix(e.Output, "FAIL\t") {
+			flush(out, held, e.Package+".")
+		}
 		if e.Output != "PASS\n" {
 			out.WriteString(e.Output)
 		}
@@ -174,5 +181,15 @@ func render(out *bytes.Buffer, held map[string]*bytes.Buffer, e event) {
 			out.Write(held[key].Bytes())
 		}
 		delete(held, key)
+	}
+}
+
+// flush writes what is held of the tests whose names begin with prefix.
+func flush(out *bytes.Buffer, held map[string]*bytes.Buffer, prefix string) {
+	for _, key := range slices.Sorted(maps.Keys(held)) {
+		if strings.HasPrefix(key, prefix) {
+			out.Write(held[key].Bytes())
+			delete(held, key)
+		}
 	}
 }

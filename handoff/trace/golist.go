@@ -1,13 +1,13 @@
 package trace
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -29,9 +29,10 @@ const goFields = "-json=Dir,ImportPath,ForTest,Standard,GoFiles,CgoFiles,CFiles,
 type GoTests struct {
 	Root     string   // of the tree
 	At       []string // absolute folders whose modules the packages may be of; go is asked in each
-	Env      []string // the check's, PATH included
 	Packages []string // import paths
 	Command  string   // of the check
+	// Ask runs a program in a folder as the check is run, and gives its standard output.
+	Ask func(ctx context.Context, dir string, argv ...string) ([]byte, error)
 }
 
 // Built is go's own answer, which no cache hides.
@@ -76,15 +77,12 @@ func Compiled(ctx context.Context, t GoTests) (Built, error) {
 }
 
 func (b *Built) list(ctx context.Context, t GoTests, at string, flags, packages []string, found map[string]bool) error {
-	args := append([]string{"-c", `exec go list -e -deps -test "$@"`, "sh", goFields}, flags...)
-	cmd := exec.CommandContext(ctx, "/bin/sh", append(append(args, "--"), packages...)...)
-	cmd.Dir, cmd.WaitDelay = at, time.Second
-	cmd.Env = append(slices.Clone(t.Env), "PWD="+at)
-	out, err := cmd.Output()
+	argv := slices.Concat([]string{"go", "list", "-e", "-deps", "-test", goFields}, flags, []string{"--"}, packages)
+	out, err := t.Ask(ctx, at, argv...)
 	if err != nil {
 		return fmt.Errorf("go list: %w", err)
 	}
-	d := json.NewDecoder(strings.NewReader(string(out)))
+	d := json.NewDecoder(bytes.NewReader(out))
 	for {
 		var p goPackage
 		if err := d.Decode(&p); errors.Is(err, io.EOF) {

@@ -210,7 +210,7 @@ func TestCompiledIsGosOwnAnswer(t *testing.T) {
 		"output to a file":  {"go test ./a 2>&1 | tee out", []string{"m/a"}, []string{"."}, []string{"a/a.go"}, nil, true, true},
 		"nothing was named": {"go test ./a", nil, []string{"."}, nil, nil, false, false},
 	} {
-		g := GoTests{Root: dir, Env: os.Environ(), Packages: c.packages, Command: c.command}
+		g := GoTests{Root: dir, Ask: ask, Packages: c.packages, Command: c.command}
 		for _, at := range c.at {
 			g.At = append(g.At, filepath.Join(dir, at))
 		}
@@ -234,11 +234,17 @@ func TestCompiledIsGosOwnAnswer(t *testing.T) {
 	}
 }
 
+func ask(ctx context.Context, dir string, argv ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir = dir
+	return cmd.Output()
+}
+
 // A workspace's modules are one: go is asked as the check asked it.
 func TestCompiledInAGoWorkspace(t *testing.T) {
 	dir := tree(t, map[string]string{"go.work": "go 1.24\n\nuse (\n\t./x\n\t./y\n)\n", "x/go.mod": "module x.org/x\n\ngo 1.24\n", "x/x.go": "package x\n\nimport _ \"x.org/y\"\n", "x/x_test.go": "package x\n",
 		"y/go.mod": "module x.org/y\n\ngo 1.24\n", "y/y.go": "package y\n", "y/z/z.go": "package z\n"})
-	b, err := Compiled(context.Background(), GoTests{Root: dir, At: []string{dir}, Env: os.Environ(), Packages: []string{"x.org/x"}, Command: "go test ./x/..."})
+	b, err := Compiled(context.Background(), GoTests{Root: dir, At: []string{dir}, Ask: ask, Packages: []string{"x.org/x"}, Command: "go test ./x/..."})
 	if err != nil || !b.Files["x/x.go"] || !b.Files["y/y.go"] || b.Files["y/z/z.go"] || !b.Strict {
 		t.Errorf("%+v, %v", b, err)
 	}
@@ -247,7 +253,7 @@ func TestCompiledInAGoWorkspace(t *testing.T) {
 // A test that runs go itself may build what nothing imports.
 func TestATestThatRunsGo(t *testing.T) {
 	dir := tree(t, map[string]string{"go.mod": "module m\n\ngo 1.24\n", "a.go": "package a\n", "a_test.go": "package a\n\nimport (\n\t\"os/exec\"\n\t\"testing\"\n)\n\nfunc TestA(t *testing.T) { _ = exec.Command(\"go\", \"run\", \"./c\").Run() }\n", "c/c.go": "package main\n"})
-	b, err := Compiled(context.Background(), GoTests{Root: dir, At: []string{dir}, Env: os.Environ(), Packages: []string{"m"}, Command: "go test ./..."})
+	b, err := Compiled(context.Background(), GoTests{Root: dir, At: []string{dir}, Ask: ask, Packages: []string{"m"}, Command: "go test ./..."})
 	if err != nil || !b.Complete || b.Strict {
 		t.Errorf("%+v, %v", b, err)
 	}
