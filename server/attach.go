@@ -115,14 +115,18 @@ func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Sessio
 	pumps.Go(func() { a.sendNotice(ctx, conn, notice) })
 	defer pumps.Wait()
 	defer cancel()
-	return a.receive(conn)
+	return a.receive(conn, sess)
 }
 
 // receive copies what the session prints to the client until either ends.
-func (a *attachment) receive(conn *wire.Conn) (Exit, error) {
+func (a *attachment) receive(conn *wire.Conn, sess *workspace.Session) (Exit, error) {
+	at := uint64(wire.NoOffset) // how far the client was given the output as it was printed
 	for {
 		f, err := conn.Read()
 		if err != nil {
+			if exit, ok := a.missed(sess, at); ok {
+				return exit, nil
+			}
 			_, _ = a.r.Out.Write(screen.Restore())
 			return Exit{Status: statusFailed}, errors.Join(errHostGone, err)
 		}
@@ -131,7 +135,7 @@ func (a *attachment) receive(conn *wire.Conn) (Exit, error) {
 		case wire.Redraw:
 			data = f.Data
 		case wire.Output:
-			data = f.Data
+			data, at = f.Data, f.Offset+uint64(len(f.Data))
 		case wire.Skipped:
 			data = fmt.Appendf(nil, "\r\n[perdure: %d bytes of output were skipped]\r\n", f.Bytes)
 		case wire.Exited:

@@ -17,6 +17,8 @@ type bench struct {
 }
 
 var benches = map[string]bench{
+	"bulk":     {"output through ssh to a workspace, beside sshd alone and sshd with tmux", runBulk},
+	"echo":     {"how soon a key comes back through ssh, beside sshd alone and sshd with tmux", runEcho},
 	"host":     {"what the host of a session weighs, idle and with full history", runHost},
 	"predict":  {"how soon a typed character shows, beside ssh and mosh", runPredict},
 	"resume":   {"how soon something new shows after a blackhole, beside ssh and mosh", runResume},

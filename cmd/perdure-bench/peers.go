@@ -20,9 +20,11 @@ import (
 	"perdure/workspace/screen"
 )
 
-// peers is a far machine that perdure's server and an ordinary sshd run on, across a network that can be shaped.
+// peers is a far machine that perdure's server and an ordinary sshd run on, across a network that can be shaped, or
+// this machine where net is nil.
 type peers struct {
 	net  *wan.Network
+	addr string // of the far machine
 	dir  string
 	bin  string
 	port map[string]string // of "perdure" and "sshd"
@@ -34,21 +36,29 @@ const (
 	sshPort              = "2022"
 )
 
-// newPeers builds the machine in a folder of its own. close removes it.
+// newPeers builds the machine in a folder of its own; without a name it is this one, reached by the loopback. close
+// removes it.
 func newPeers(ctx context.Context, name string) (*peers, error) {
 	dir, err := os.MkdirTemp("", "perdure-bench-")
 	if err != nil {
 		return nil, err
 	}
-	p := &peers{dir: dir, bin: filepath.Join(dir, "perdure"), port: map[string]string{"sshd": sshPort}}
-	if err := p.build(ctx, name); err != nil {
+	p := &peers{dir: dir, bin: filepath.Join(dir, "perdure"), addr: "127.0.0.1", port: map[string]string{"sshd": sshPort}}
+	if name != "" {
+		p.addr = wan.FarAddress
+		p.net, err = wan.New(fmt.Sprintf("pb%s%d", name, os.Getpid()%10000))
+	}
+	if err == nil {
+		err = p.build(ctx)
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
 	return p, nil
 }
 
-func (p *peers) build(ctx context.Context, name string) error {
+func (p *peers) build(ctx context.Context) error {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", p.bin, "perdure/cmd/perdure").CombinedOutput(); err != nil {
 		return fmt.Errorf("build perdure: %w: %s", err, out)
 	}
@@ -57,20 +67,16 @@ func (p *peers) build(ctx context.Context, name string) error {
 			return fmt.Errorf("make a key: %w: %s", err, out)
 		}
 	}
-	config := fmt.Sprintf("Port %s\nListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n", sshPort, wan.FarAddress, p.dir, p.dir)
+	config := fmt.Sprintf("Port %s\nListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n", sshPort, p.addr, p.dir, p.dir)
 	if err := os.WriteFile(filepath.Join(p.dir, "sshd"), []byte(config), 0o600); err != nil {
 		return err
 	}
 	_ = os.MkdirAll("/run/sshd", 0o755) // sshd as root wants it, and says so if it is missing
-	var err error
-	if p.net, err = wan.New(fmt.Sprintf("pb%s%d", name, os.Getpid()%10000)); err != nil {
-		return err
-	}
-	sshd := p.command(p.net.Far, "/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(p.dir, "sshd"))
+	sshd := p.far("/usr/sbin/sshd", "-D", "-e", "-f", filepath.Join(p.dir, "sshd"))
 	if err := p.start(sshd); err != nil {
 		return err
 	}
-	server := p.command(p.net.Far, p.bin, "serve", "--listen", wan.FarAddress+":0", "--authorized-keys", filepath.Join(p.dir, "key.pub"))
+	server := p.far(p.bin, "serve", "--listen", p.addr+":0", "--authorized-keys", filepath.Join(p.dir, "key.pub"))
 	out, err := server.StderrPipe()
 	if err != nil {
 		return err
@@ -98,8 +104,22 @@ func (p *peers) start(cmd *exec.Cmd) error {
 	return cmd.Start()
 }
 
-func (p *peers) command(ns string, argv ...string) *exec.Cmd {
-	argv = wan.Command(ns, argv...)
+// far and near are commands on either machine.
+func (p *peers) far(argv ...string) *exec.Cmd {
+	if p.net != nil {
+		argv = wan.Command(p.net.Far, argv...)
+	}
+	return p.command(argv)
+}
+
+func (p *peers) near(argv ...string) *exec.Cmd {
+	if p.net != nil {
+		argv = wan.Command(p.net.Near, argv...)
+	}
+	return p.command(argv)
+}
+
+func (p *peers) command(argv []string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = p.dir
 	cmd.Env = []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH"), "SHELL=/bin/sh", "PERDURE_STATE=" + p.dir + "/state", "LC_ALL=C.UTF-8", "TERM=xterm-256color", "PERDURE_SSH=" + p.ssh("")}
@@ -116,7 +136,7 @@ func (p *peers) ssh(port string) string {
 
 func (p *peers) close() {
 	if p.port["perdure"] != "" {
-		_ = p.command(p.net.Far, p.bin, "rm", "bench").Run() // it may not be there
+		_ = p.far(p.bin, "rm", "bench").Run() // it may not be there
 	}
 	for _, cmd := range slices.Backward(p.runs) {
 		if cmd.Process != nil {
@@ -132,14 +152,14 @@ func (p *peers) close() {
 
 // argv is how each peer runs a shell line on the far machine.
 func (p *peers) argv(peer, line string) []string {
-	user := "root@" + wan.FarAddress
+	user := "root@" + p.addr
 	switch peer {
 	case "ssh":
 		return append(strings.Fields(p.ssh(sshPort)), "-t", user, line)
 	case "mosh":
 		return []string{"mosh", "--predict=adaptive", "--ssh=" + p.ssh(sshPort), user, "--", "sh", "-c", line}
 	}
-	return []string{p.bin, "connect", "perdure@" + wan.FarAddress + ":" + p.port["perdure"], "bench"}
+	return []string{p.bin, "connect", "perdure@" + p.addr + ":" + p.port["perdure"], "bench"}
 }
 
 // viewer is a peer's client in a terminal whose screen we follow.
@@ -154,11 +174,11 @@ type viewer struct {
 
 func (p *peers) view(peer, line string) (*viewer, error) {
 	if peer == "perdure" {
-		if out, err := p.command(p.net.Far, p.bin, "new", "bench", "--dir", p.work(), "--", "sh", "-c", line).CombinedOutput(); err != nil {
+		if out, err := p.far(p.bin, "new", "bench", "--dir", p.work(), "--", "sh", "-c", line).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("make the workspace: %w: %s", err, out)
 		}
 	}
-	v := &viewer{cmd: p.command(p.net.Near, p.argv(peer, line)...), s: screen.New(benchCols, benchRows, screen.Options{}), more: make(chan struct{}, 1)}
+	v := &viewer{cmd: p.near(p.argv(peer, line)...), s: screen.New(benchCols, benchRows, screen.Options{}), more: make(chan struct{}, 1)}
 	var err error
 	if v.tty, err = pty.StartWithSize(v.cmd, &pty.Winsize{Cols: benchCols, Rows: benchRows}); err != nil {
 		return nil, err

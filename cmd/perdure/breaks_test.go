@@ -250,7 +250,8 @@ func (x *terminal) expect(pattern string) string {
 		}
 		n, err := x.tty.Read(buf)
 		if err != nil {
-			x.t.Fatalf("%q never showed: %v\n%q", pattern, err, x.seen.String())
+			seen := x.seen.String()
+			x.t.Fatalf("%q never showed: %v\n%q", pattern, err, seen[max(0, len(seen)-4000):])
 		}
 		x.seen.Write(buf[:n])
 	}

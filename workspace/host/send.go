@@ -63,7 +63,7 @@ func (v *viewer) direct(p []byte) {
 type sender struct {
 	v       *viewer
 	buf     []byte
-	more    <-chan struct{}
+	seen    uint64 // the journal's end when it was looked at last: what came since is a reason to look again
 	repaint <-chan time.Time
 	again   *time.Timer // when a client that is behind is looked at next
 }
@@ -73,12 +73,13 @@ func (v *viewer) send(first []wire.Frame) {
 	if v.writeAll(first) != nil {
 		return
 	}
-	s := &sender{v: v, buf: make([]byte, 32<<10), more: v.h.follow(v), again: time.NewTimer(time.Hour)}
+	s := &sender{v: v, buf: make([]byte, 32<<10), again: time.NewTimer(time.Hour)}
 	defer s.again.Stop()
 	for {
 		if v.writeAll(v.asides()) != nil {
 			return
 		}
+		_, s.seen = v.h.jnl.Bounds()
 		sent, err := s.output()
 		if err != nil {
 			return
@@ -189,16 +190,17 @@ func (s *sender) room() (room uint64, skip bool) {
 // wait returns once there may be something to send, and false once there is nothing more.
 func (s *sender) wait() bool {
 	v := s.v
+	grown, over := v.h.jnl.Grown(s.seen)
+	if over {
+		v.finish(s.buf)
+		return false
+	}
 	select {
 	case <-v.left:
 		return false
 	case <-v.wake:
 	case <-s.again.C:
-	case _, ok := <-s.more:
-		if !ok {
-			v.finish(s.buf)
-			return false
-		}
+	case <-grown:
 	case n := <-v.notices:
 		if data := v.overlay(n.Text); data != nil && v.w.Write(wire.Redraw{Data: data}) == nil {
 			s.repaint = time.After(time.Duration(n.Seconds) * time.Second)

@@ -173,25 +173,41 @@ func bounds(segments []*segment) (start, end uint64) {
 	return segments[0].start, segments[len(segments)-1].tail.off
 }
 
+// Grown is closed once the journal has a byte at off, or has none and never will, which over tells. Whoever waits for
+// more than the journal selects on it.
+func (j *Journal) Grown(off uint64) (grown <-chan struct{}, over bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if _, end := bounds(j.segments); end > off {
+		return closed, false
+	}
+	if j.closed {
+		return closed, true
+	}
+	if j.grown == nil {
+		j.grown = make(chan struct{})
+	}
+	return j.grown, false
+}
+
+// closed is a channel that never lets anybody wait.
+var closed = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()
+
 // Wait returns nil once the journal has a byte at off, or ErrClosed once it is
 // closed without one.
 func (j *Journal) Wait(ctx context.Context, off uint64) error {
 	for {
-		j.mu.Lock()
-		_, end := bounds(j.segments)
-		if end > off {
-			j.mu.Unlock()
-			return nil
-		}
-		if j.closed {
-			j.mu.Unlock()
+		grown, over := j.Grown(off)
+		if over {
 			return ErrClosed
 		}
-		if j.grown == nil {
-			j.grown = make(chan struct{})
+		if grown == closed {
+			return nil
 		}
-		grown := j.grown
-		j.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

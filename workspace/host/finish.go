@@ -1,46 +1,9 @@
 package host
 
 import (
-	"context"
-
 	"perdure/workspace/journal"
 	"perdure/workspace/wire"
 )
-
-// follow tells of new output after the viewer's cursor. It is closed at the session's end, and ends with the viewer.
-func (h *host) follow(v *viewer) <-chan struct{} {
-	more := make(chan struct{}, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	h.conns.Go(func() {
-		defer cancel()
-		select {
-		case <-v.left:
-		case <-h.ended:
-		}
-	})
-	_, end := h.jnl.Bounds()
-	h.conns.Go(func() {
-		defer close(more)
-		for seen := min(end, v.start()); ; {
-			if h.jnl.Wait(ctx, seen) != nil {
-				return
-			}
-			_, seen = h.jnl.Bounds()
-			select {
-			case more <- struct{}{}:
-			default: // told already
-			}
-		}
-	})
-	return more
-}
-
-// start is where the cursor stood when the viewer came.
-func (v *viewer) start() uint64 {
-	v.h.mu.Lock()
-	defer v.h.mu.Unlock()
-	return v.at
-}
 
 // finish writes out what is left, and how the session ended. The journal's writer is closed by now.
 func (v *viewer) finish(buf []byte) {
