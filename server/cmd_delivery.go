@@ -179,21 +179,26 @@ func (c *call) rejectCommand() *cobra.Command {
 func (s *Server) deliveryLines(d workspace.Definition) []string {
 	var out []string
 	for _, x := range s.deliveriesOf(d.Name) {
-		state := x.State
-		if x.Verdict != "" {
-			state += " (" + string(x.Verdict) + ")"
-		}
-		switch {
-		case x.At.Before(d.Created):
-		case x.To == d.Name && x.State == deliveryUnverified:
-			out = append(out, fmt.Sprintf("%s from %s: %s. Don't rely on it before `perdure accept %s` verified it. %s", x.ID, x.From, state, x.ID, x.Message))
-		case x.To == d.Name:
-			out = append(out, fmt.Sprintf("%s from %s: %s %s", x.ID, x.From, state, x.Because))
-		default:
-			out = append(out, fmt.Sprintf("%s to %s: %s %s", x.ID, x.To, state, x.Because))
+		if !x.At.Before(d.Created) {
+			out = append(out, deliveryLine(d.Name, x))
 		}
 	}
 	return out
+}
+
+// deliveryLine tells one side of a delivery how it stands.
+func deliveryLine(side string, x delivery) string {
+	state := x.State
+	if x.Verdict != "" {
+		state += " (" + string(x.Verdict) + ")"
+	}
+	switch {
+	case x.To == side && x.State == deliveryUnverified:
+		return strings.TrimSpace(fmt.Sprintf("%s from %s: %s. Don't rely on it before `perdure accept %s` verified it. %s", x.ID, x.From, state, x.ID, x.Message))
+	case x.To == side:
+		return strings.TrimSpace(fmt.Sprintf("%s from %s: %s %s", x.ID, x.From, state, x.Because))
+	}
+	return strings.TrimSpace(fmt.Sprintf("%s to %s: %s %s", x.ID, x.To, state, x.Because))
 }
 
 func removeAll(dir string) { os.RemoveAll(dir) }

@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"perdure/handoff"
 	"perdure/snapshot"
 	"perdure/workspace"
 	"perdure/workspace/agent"
@@ -105,7 +104,7 @@ func (h *hook) run(ctx context.Context) error {
 	case agent.Begin:
 		return h.begin(ctx)
 	case agent.Prompt:
-		return errors.Join(h.report(working, "", ""), h.tellEdits(ctx))
+		return errors.Join(h.report(working, "", ""), h.tellNews(ctx))
 	case agent.Working:
 		return h.report(working, "", "")
 	case agent.Permission:
@@ -195,43 +194,12 @@ func (h *hook) begin(ctx context.Context) error {
 	}
 	text := fmt.Sprintf("perdure (workspace %s), quick verification: %s\n%s", h.d.Name, rep.Verdict, rep.Text(false))
 	if r, _, err := h.c.s.inForce(h.d.Name); err == nil && r != nil {
-		if edits := h.changedSince(ctx, r.Measured.Tree); len(edits) > 0 {
-			text += "\nEdited since the record:\n" + listed(edits)
+		if edits, _ := h.changedSince(ctx, r.Measured.Tree); len(edits) > 0 {
+			text += "\nEdited since the record:\n" + listed(paths(edits))
 		}
 	}
-	return h.say(text + "\n" + escapeText(brief))
-}
-
-// changedSince names the paths that differ from a tree.
-func (h *hook) changedSince(ctx context.Context, tree string) []string {
-	now, err := h.c.s.snaps.Read(ctx, h.d.Name, h.d.Dir)
-	if err != nil || now.Tree == tree || tree == "" {
-		return nil
-	}
-	changes, err := h.c.s.snaps.Diff(ctx, now.Repo, tree, now.Tree)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, c := range changes {
-		out = append(out, c.Path)
-	}
-	return out
-}
-
-// maxListed bounds how many paths a hook names: context is dear.
-const maxListed = 40
-
-func listed(paths []string) string {
-	var b strings.Builder
-	for i, p := range paths {
-		if i == maxListed {
-			fmt.Fprintf(&b, "- and %d more\n", len(paths)-i)
-			break
-		}
-		fmt.Fprintf(&b, "- %s\n", handoff.Escape(p))
-	}
-	return b.String()
+	h.news() // the brief names the deliveries
+	return errors.Join(h.say(text+"\n"+escapeText(brief)), h.idleFrom(ctx, activity))
 }
 
 // note reads and writes what one hook leaves for a later one: a tree's id.
@@ -247,15 +215,6 @@ func (h *hook) leave(name, tree string) error {
 	return nil
 }
 
-// tellEdits names what changed since the agent's last turn: it was not the agent.
-func (h *hook) tellEdits(ctx context.Context) error {
-	edits := h.changedSince(ctx, h.note("turn-tree"))
-	if len(edits) == 0 {
-		return nil
-	}
-	return h.say("perdure: edited since your last turn, not by you:\n" + listed(edits))
-}
-
 // unrecordedFor is after which time a record is asked for even if the checks are slow; quickEnough is when they are not.
 const (
 	unrecordedFor = 30 * time.Minute
@@ -269,7 +228,7 @@ func (h *hook) stop(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(h.report(idle, whyTurnDone, oneLine(h.in.LastMessage)), err)
 	}
-	if err := h.leave("turn-tree", now.Tree); err != nil {
+	if err := h.leave(noteTurn, now.Tree); err != nil {
 		return err
 	}
 	if h.in.StopActive || !h.wantsRecord(ctx, now.Tree) {

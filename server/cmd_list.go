@@ -90,6 +90,9 @@ func (c *call) table(list []summary) error {
 		if w.Attention != nil {
 			need = fmt.Sprintf("%s %s", w.Attention.Why, ago(w.Attention.Since))
 		}
+		if w.Unverified > 0 { // whatever else is more urgent
+			need += fmt.Sprintf(", %d unverified", w.Unverified)
+		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", w.Name, w.State, session, record, need, clip(handoff.Escape(w.Goal), 60))
 	}
 	return t.Flush()

@@ -70,6 +70,7 @@ func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.De
 		return Exit{Status: report(&problem{statusFailed, "gone", err, fmt.Sprintf("`perdure restore %s latest --to %s` brings the last snapshot back", d.Name, d.Dir)}, false, r.Out, r.Err)}
 	}
 	env := append(s.baseEnv(d, r.Env), "PERDURE_WORKSPACE="+d.Name)
+	defer s.space(d.Name).visit(r.Peer)()
 	return runExec(ctx, r, d.Dir, d.Path, env, command)
 }
 

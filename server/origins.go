@@ -37,20 +37,105 @@ func (s *Server) originsFor(d workspace.Definition, record *handoff.Record) func
 		dated := s.dateChanges(ctx, d, record.Measured.At, changes)
 		out := map[string]handoff.Origin{}
 		for _, c := range changes {
-			w := dated[c.Path]
-			if w.from.IsZero() {
-				w.from = record.Measured.At
-			}
-			if w.until.IsZero() {
-				w.until = time.Now()
-			}
-			if at, ok := changeTime(filepath.Join(d.Dir, c.Path)); ok && !at.Before(w.from.Add(-time.Second)) && !at.After(w.until) {
-				w.from, w.until = at, at
-			}
-			out[c.Path] = originOf(d.Name, w, spells)
+			out[c.Path] = originOf(d.Name, s.pin(d, dated[c.Path], record.Measured.At, c.Path), spells)
 		}
 		return out
 	}
+}
+
+// visit is one command that a person ran in a workspace's directory: an exec or a file transfer.
+type visit struct {
+	by          string
+	from, until time.Time // until is zero while it runs
+}
+
+// maxVisits bounds how many of a workspace's newest visits are remembered. They are in memory alone: what a restart
+// forgets is unknown afterwards, and never laid at anybody's door.
+const maxVisits = 100
+
+// clockTick is by how much a file's time may lag behind the clock: the kernel takes it from its last tick.
+const clockTick = 10 * time.Millisecond
+
+// visit notes that a person's command begins; the function notes that it ended.
+func (sp *space) visit(by string) (end func()) {
+	v := &visit{by: by, from: time.Now()}
+	sp.mu.Lock()
+	defer sp.mu.Unlock()
+	sp.visits = append(sp.visits[max(0, len(sp.visits)-maxVisits+1):], v)
+	return func() {
+		sp.mu.Lock()
+		defer sp.mu.Unlock()
+		v.until = time.Now()
+	}
+}
+
+// visitsIn are the visits to a directory, by whichever workspace's name.
+func (s *Server) visitsIn(dir string) []visit {
+	var out []visit
+	for _, name := range s.namesIn(dir) {
+		sp := s.space(name)
+		sp.mu.Lock()
+		for _, v := range sp.visits {
+			out = append(out, *v)
+		}
+		sp.mu.Unlock()
+	}
+	return out
+}
+
+// othersEdits says who made changes that a workspace's own agent did not make, and when, by path: another workspace
+// whose session worked then, a person whose command ran then, or nobody that is known.
+func (s *Server) othersEdits(ctx context.Context, d workspace.Definition, since time.Time, changes []snapshot.Change) map[string]string {
+	spells := slices.DeleteFunc(s.spells(d.Dir), func(p spell) bool { return p.workspace == d.Name })
+	visits := s.visitsIn(d.Dir)
+	dated := s.dateChanges(ctx, d, since, changes)
+	out := map[string]string{}
+	for _, c := range changes {
+		w := s.pin(d, dated[c.Path], since, c.Path)
+		var who []string
+		for _, p := range spells {
+			if !p.from.After(w.until.Add(clockTick)) && !p.until.Before(w.from) {
+				who = append(who, "workspace "+p.workspace)
+			}
+		}
+		for _, v := range visits {
+			if !v.from.After(w.until.Add(clockTick)) && (v.until.IsZero() || !v.until.Before(w.from)) {
+				who = append(who, "a person ("+handoff.Escape(v.by)+")")
+			}
+		}
+		slices.Sort(who)
+		switch who = slices.Compact(who); len(who) {
+		case 0:
+			out[c.Path] = "by someone unknown " + w.text() + ": no other session and no command of a person's ran"
+		case 1:
+			out[c.Path] = "by " + who[0] + " " + w.text()
+		default:
+			out[c.Path] = "by one of " + strings.Join(who, ", ") + " " + w.text()
+		}
+	}
+	return out
+}
+
+// pin narrows the time of a change by the file's own, where there is one.
+func (s *Server) pin(d workspace.Definition, w window, since time.Time, path string) window {
+	if w.from.IsZero() {
+		w.from = since
+	}
+	if w.until.IsZero() {
+		w.until = time.Now()
+	}
+	if at, ok := changeTime(filepath.Join(d.Dir, path)); ok && !at.Before(w.from.Add(-time.Second)) && !at.After(w.until) {
+		w.from, w.until = at, at
+	}
+	return w
+}
+
+// text tells a person when: at a time, or between two.
+func (w window) text() string {
+	if w.from.Equal(w.until) {
+		return "at " + w.from.Local().Format("15:04:05")
+	}
+	return fmt.Sprintf("between %s and %s", w.from.Local().Format("15:04:05"), w.until.Local().Format("15:04:05"))
 }
 
 // window is between which times something changed.
@@ -158,10 +243,7 @@ func originOf(own string, w window, spells []spell) handoff.Origin {
 	}
 	slices.Sort(who)
 	who = slices.Compact(who)
-	when := "at " + w.from.Local().Format("15:04:05")
-	if !w.from.Equal(w.until) {
-		when = fmt.Sprintf("between %s and %s", w.from.Local().Format("15:04:05"), w.until.Local().Format("15:04:05"))
-	}
+	when := w.text()
 	switch {
 	case len(who) == 0:
 		return handoff.Origin{Text: when + " by someone else: no session ran"}

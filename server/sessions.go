@@ -41,6 +41,7 @@ type space struct {
 	taken    time.Time          // when the last interval snapshot was looked for
 	failed   *failure           // since when no snapshot can be taken, nil if one can
 	consents map[string]consent // by hash; nil until they are asked for
+	visits   []*visit           // a person's commands in the directory, the newest last
 	// retrying: a verification whose environment wasn't ready is tried again.
 	retrying bool
 }

@@ -23,6 +23,8 @@ type summary struct {
 	Attention *attention       `json:"attention"`
 	Handoff   *handoffSummary  `json:"handoff"`
 	Snapshot  *snapshotSummary `json:"snapshot"`
+	// Unverified is how many deliveries wait for it.
+	Unverified int `json:"unverified,omitempty"`
 	// SnapshotFailed says since when no snapshot could be taken, and why.
 	SnapshotFailed *failure `json:"snapshot_failed,omitempty"`
 }
@@ -128,6 +130,7 @@ func (s *Server) summarize(ctx context.Context, d workspace.Definition) (summary
 	}
 	if waiting := s.waiting(d); len(waiting) > 0 {
 		x := waiting[0]
+		w.Unverified = len(waiting)
 		w.Attention = &attention{Why: "delivery", Since: x.At, Text: fmt.Sprintf("unverified, from %s: `perdure accept %s`", x.From, x.ID)}
 	}
 	if w.SnapshotFailed = s.space(d.Name).snapshotFailure(); w.SnapshotFailed != nil {

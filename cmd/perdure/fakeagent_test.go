@@ -94,7 +94,7 @@ func (a *fakeAgent) do(line string, gemini bool) {
 		a.hook("SessionEnd", map[string]any{"reason": "prompt_input_exit"})
 		os.Exit(0)
 	}
-	fmt.Printf("did %s\n", verb)
+	fmt.Printf("did %s\n", line)
 }
 
 // hook calls an event's hooks, and prints what they say to the model.
