@@ -24,6 +24,7 @@ var benches = map[string]bench{
 	"resume":   {"how soon something new shows after a blackhole, beside ssh and mosh", runResume},
 	"screen":   {"how fast a screen takes output in, and what 10,000 lines weigh, beside tmux", runScreen},
 	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
+	"verify":   {"quick verification beside a snapshot, and what following a check's opens costs", runVerify},
 }
 
 // own are parts of a measurement that need a process to themselves.
