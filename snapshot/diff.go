@@ -114,23 +114,58 @@ func (s *Store) ChangedSince(ctx context.Context, dir, repo, baseCommit, tree st
 	spec := baseCommit + "^{tree}"
 	if p.prefix != "" {
 		spec = baseCommit + ":" + strings.TrimSuffix(p.prefix, "/")
+		if _, err := p.user("").run(ctx, nil, "cat-file", "-e", baseCommit+"^{commit}"); err != nil {
+			return nil, false, ctx.Err()
+		}
 	}
-	if _, err := p.user("").run(ctx, nil, "cat-file", "-e", baseCommit+"^{commit}"); err != nil {
+	was, err := p.user("").line(ctx, nil, "rev-parse", "--quiet", "--verify", "--end-of-options", spec)
+	if err != nil && p.prefix == "" || ctx.Err() != nil {
 		return nil, false, ctx.Err()
 	}
-	base, err := listTree(ctx, p.user(""), spec)
-	if err != nil && p.prefix == "" {
-		return nil, false, ctx.Err()
+	if was == tree {
+		return []string{}, true, nil
 	}
-	now, err := listTree(ctx, s.git(repo), tree)
-	if err != nil {
-		return nil, false, fmt.Errorf("changes since base: %w", err)
+	base, now, ok := s.differing(ctx, repo, was, tree)
+	if !ok {
+		base, err = listTree(ctx, p.user(""), spec)
+		if err != nil && p.prefix == "" {
+			return nil, false, ctx.Err()
+		}
+		if now, err = listTree(ctx, s.git(repo), tree); err != nil {
+			return nil, false, fmt.Errorf("changes since base: %w", err)
+		}
 	}
 	changed, err := s.edited(ctx, p, repo, base, now)
 	if err != nil {
 		return nil, false, fmt.Errorf("changes since base: %w", err)
 	}
 	return changed, true, nil
+}
+
+// differing lists, of two trees, the files that aren't the same in both, by their paths. It is false where the store
+// lacks one of them: most often it has the user's, which costs far less than listing both.
+func (s *Store) differing(ctx context.Context, repo, a, b string) (was, now map[string]tracked, ok bool) {
+	if !hexID(a) || !hexID(b) || !repoID(repo) {
+		return nil, nil, false
+	}
+	out, err := s.git(repo).run(ctx, nil, "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", a, b)
+	if err != nil {
+		return nil, nil, false
+	}
+	was, now = map[string]tracked{}, map[string]tracked{}
+	parts := fields(out)
+	for i := 0; i+1 < len(parts); i += 2 {
+		meta := strings.Fields(strings.TrimPrefix(parts[i], ":"))
+		if len(meta) != 5 {
+			return nil, nil, false
+		}
+		for side, files := range []map[string]tracked{was, now} {
+			if mode := meta[side]; strings.Trim(mode, "0") != "" {
+				files[parts[i+1]] = tracked{mode: mode, oid: meta[side+2], path: parts[i+1]}
+			}
+		}
+	}
+	return was, now, true
 }
 
 // listTree lists a tree's files. --full-tree, as the user's repository is read
