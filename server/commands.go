@@ -124,7 +124,7 @@ func (c *call) tree() *cobra.Command {
 	root.AddCommand(c.snapshotCommand(), c.snapshotsCommand(), c.diffCommand(), c.catCommand(), c.restoreCommand())
 	root.AddCommand(c.usageCommand(), c.pruneCommand(), c.exportCommand())
 	root.AddCommand(c.deliverCommand(), c.inboxCommand(), c.acceptCommand(), c.rejectCommand())
-	root.AddCommand(c.consentCommand(), c.handoffCommand(), c.briefCommand(), c.hookCommand(), c.versionCommand())
+	root.AddCommand(c.consentCommand(), c.handoffCommand(), c.briefCommand(), c.hookCommand(), c.haltsCommand(), c.versionCommand())
 	return root
 }
 

@@ -52,7 +52,7 @@ type delivery struct {
 type deliveries struct {
 	mu   sync.Mutex
 	all  map[string]delivery
-	busy map[string]bool // being accepted
+	busy map[string]bool // being sent, or decided on
 }
 
 // loadDeliveries reads them at the start.
@@ -146,6 +146,11 @@ func (s *Server) deliver(ctx context.Context, from, to workspace.Definition, rec
 	if record != "" && !strings.HasPrefix(r.ID, strings.ToUpper(record)) {
 		return delivery{}, refused("only the record in force is delivered", "record %s is not in force: %s is", quoteName(record), r.ID)
 	}
+	free, err := s.reserve(from.Name + " " + to.Name + " " + r.ID)
+	if err != nil {
+		return delivery{}, err
+	}
+	defer free() // two at the same time would both find that there is none yet
 	for _, d := range s.deliveriesOf(to.Name) {
 		if d.From == from.Name && d.Record == r.ID && !d.At.Before(to.Created) {
 			return delivery{}, refused("`perdure inbox "+to.Name+"` shows it", "record %s was delivered to %s already: %s", r.ID, to.Name, d.ID)
@@ -179,23 +184,35 @@ func (s *Server) deliveryEvent(kind string, d delivery, more map[string]any) {
 	}
 }
 
-// claim reserves a delivery for one who decides on it; free gives it back.
-func (s *Server) claimDelivery(id string) (d delivery, free func(), err error) {
+// reserve keeps others from the same thing meanwhile; free gives it back.
+func (s *Server) reserve(what string) (free func(), err error) {
 	s.deliveries.mu.Lock()
 	defer s.deliveries.mu.Unlock()
-	d = s.deliveries.all[id]
-	switch {
-	case d.State != deliveryUnverified:
-		return d, nil, refused("", "delivery %s was %s already", id, d.State)
-	case s.deliveries.busy[id]:
-		return d, nil, refused("wait for it", "delivery %s is being verified", id)
+	if s.deliveries.busy[what] {
+		return nil, refused("wait for it", "the same is being delivered")
 	}
-	s.deliveries.busy[id] = true
-	return d, func() {
+	s.deliveries.busy[what] = true
+	return func() {
 		s.deliveries.mu.Lock()
 		defer s.deliveries.mu.Unlock()
-		delete(s.deliveries.busy, id)
+		delete(s.deliveries.busy, what)
 	}, nil
+}
+
+// claimDelivery reserves a delivery for one who decides on it; free gives it back.
+func (s *Server) claimDelivery(id string) (d delivery, free func(), err error) {
+	free, err = s.reserve(id)
+	if err != nil {
+		return d, nil, refused("wait for it", "delivery %s is being verified", id)
+	}
+	s.deliveries.mu.Lock()
+	d = s.deliveries.all[id]
+	s.deliveries.mu.Unlock()
+	if d.State != deliveryUnverified {
+		free()
+		return d, nil, refused("", "delivery %s was %s already", id, d.State)
+	}
+	return d, free, nil
 }
 
 // deliveredTrees shows the verifier a delivered tree as the directory it came from was.

@@ -68,7 +68,7 @@ func (a *app) doctor(ctx context.Context, f serveFlags, repair bool) error {
 	if err != nil {
 		return err
 	}
-	p := &patient{state: state, listen: c.Listen, keys: c.AuthorizedKeys}
+	p := &patient{state: state, listen: c.Listen, keys: c.AuthorizedKeys, ask: a.call}
 	all := p.examine(ctx)
 	broken := 0
 	for i := range all {

@@ -29,6 +29,8 @@ type patient struct {
 	listen []string
 	keys   []string
 	served bool // a server runs on this state folder
+	// ask runs a command in that server.
+	ask func(ctx context.Context, args []string, stdin []byte) (stdout, stderr []byte, status int, err error)
 }
 
 func (p *patient) examine(ctx context.Context) []diagnosis {
@@ -37,7 +39,7 @@ func (p *patient) examine(ctx context.Context) []diagnosis {
 	out = append(out, p.ports()...)
 	out = append(out, p.disk(), p.store(ctx), p.setAside(), p.backup())
 	out = append(out, program(ctx, "git", "--version", "install git: snapshots and records are kept by it"), program(ctx, "ssh", "-V", "install the OpenSSH client: connect and --on run it"))
-	return append(out, files(), ptys(), p.sessions())
+	return append(out, files(), ptys(), p.sessions(), p.halts(ctx))
 }
 
 // server looks at the lock that a running server holds.
