@@ -108,6 +108,9 @@ func (a *attachment) show(ctx context.Context, sp *space, sess *workspace.Sessio
 	}
 	a.enter(sp, sess, false)
 	defer a.leave(sp)
+	if !a.readOnly {
+		defer a.s.lendAgent(sp, a.s.agentOf(a.r, sp.name), a.r.Peer)()
+	}
 
 	ctx, cancel := context.WithCancel(ctx)
 	var pumps sync.WaitGroup

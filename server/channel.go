@@ -47,7 +47,7 @@ func (d *door) session(_ *ssh.Server, conn *gossh.ServerConn, opened gossh.NewCh
 		return // the connection is gone
 	}
 	s := &channel{door: d, ch: ch, id: id, resizes: make(chan Terminal, 1), signals: make(chan string, maxSignals), env: map[string]string{}}
-	s.user = conn.User()
+	s.user, s.conn = conn.User(), conn
 	s.serve(ctx, requests)
 }
 
@@ -57,7 +57,9 @@ type channel struct {
 	ch   gossh.Channel
 	id   *identity
 	user string
+	conn *gossh.ServerConn
 
+	agent    bool // the client's SSH agent may be asked
 	env      map[string]string
 	envBytes int
 	term     *Terminal
@@ -119,6 +121,10 @@ func (s *channel) configure(req *gossh.Request) bool {
 	case "signal":
 		name, ok := onlyString(req.Payload)
 		return ok && s.signal(name)
+	case agentRequest:
+		allowed := len(req.Payload) == 0 && s.running == nil && !s.id.noAgent && s.door.rules.Load().AgentForwarding
+		s.agent = s.agent || allowed
+		return allowed
 	case "break": // RFC 4335; to a terminal it is what interrupts
 		return len(req.Payload) == 4 && s.term != nil && s.signal("INT")
 	}
@@ -227,6 +233,9 @@ func (s *channel) request(command string) *Request {
 		Command: command, Env: env,
 		Rights: s.id.rights, In: s.ch, Out: s.ch, Err: s.ch.Stderr(),
 		Resizes: s.resizes, Signals: s.signals,
+	}
+	if s.agent {
+		r.Agent = forwardedAgent(s.conn)
 	}
 	if s.term != nil {
 		term := *s.term

@@ -71,7 +71,7 @@ func (o *doorOptions) fill() {
 		o.Dead = Duration(deadAfter)
 	}
 	if o.Startups.Full == 0 { // nothing is said: what keys say of forwards holds
-		o.Forwarding, o.GatewayPorts = true, true
+		o.Forwarding, o.AgentForwarding, o.GatewayPorts = true, true, true
 		o.Startups = Startups{maxWaiting, 100, maxWaiting}
 	}
 }

@@ -70,7 +70,12 @@ func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.De
 		return Exit{Status: report(&problem{statusFailed, "gone", err, fmt.Sprintf("`perdure restore %s latest --to %s` brings the last snapshot back", d.Name, d.Dir)}, false, r.Out, r.Err)}
 	}
 	env := append(s.baseEnv(d, r.Env), "PERDURE_WORKSPACE="+d.Name)
-	defer s.space(d.Name).visit(r.Peer)()
+	sp := s.space(d.Name)
+	defer s.lendAgent(sp, r.Agent, r.Peer)()
+	if path, err := s.agentSocket(d.Name); err == nil && sp.agents.holds() {
+		env = append(env, "SSH_AUTH_SOCK="+path)
+	}
+	defer sp.visit(r.Peer)()
 	return runExec(ctx, r, d.Dir, d.Path, env, command)
 }
 

@@ -153,6 +153,9 @@ func (l *relay) join(ctx context.Context, a *attachment, sp *space, sess *worksp
 	}
 	a.enter(sp, sess, resumed)
 	defer a.leave(sp)
+	if !a.readOnly {
+		defer a.s.lendAgent(sp, a.s.agentOf(a.r, sp.name), a.r.Peer)()
+	}
 	if resumed {
 		notice = a.quickBeside(ctx)
 	}

@@ -27,6 +27,7 @@ type Request struct {
 	Err     io.Writer         // raw bytes of the extended data stream
 	Resizes <-chan Terminal   // the latest size only
 	Rights  rights            // what the key may do with workspaces
+	Agent   dialAgent         // of the client, which forwards it; nil where it doesn't or mayn't
 	Signals <-chan string     // names as in RFC 4254: "INT", "TERM", …
 }
 

@@ -42,6 +42,7 @@ type space struct {
 	failed   *failure           // since when no snapshot can be taken, nil if one can
 	consents map[string]consent // by hash; nil until they are asked for
 	visits   []*visit           // a person's commands in the directory, the newest last
+	agents   lentAgents         // has a lock of its own
 	// retrying: a verification whose environment wasn't ready is tried again.
 	retrying bool
 }
@@ -337,6 +338,10 @@ func (s *Server) sessionEnv(d workspace.Definition, id, term string, o startOpti
 		verdict = handoff.Unrecorded
 	}
 	sock, _ := SocketPath(s.opts.State) // serve has listened there, so it is known to be good
+	agent, err := s.agentSocket(d.Name)
+	if err == nil { // without it, programs say that there is no agent
+		env = append(env, "SSH_AUTH_SOCK="+agent)
+	}
 	return append(env,
 		"TERM="+term,
 		"PERDURE_WORKSPACE="+d.Name,

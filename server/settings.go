@@ -31,15 +31,16 @@ type Settings struct {
 
 // DoorSettings bound what those may do who are not inside yet, and how long silence is taken for life.
 type DoorSettings struct {
-	Grace         Duration `toml:"login_grace"`    // to authenticate in
-	Tries         int      `toml:"auth_tries"`     // of one connection
-	Startups      Startups `toml:"max_startups"`   // connections that have not authenticated
-	Keepalive     Duration `toml:"keepalive"`      // how often a client is asked for a sign of life
-	Dead          Duration `toml:"dead_after"`     // the silence after which a client is detached
-	Penalties     bool     `toml:"penalties"`      // whether a source that fails is kept out for a while
-	PenaltyExempt []string `toml:"penalty_exempt"` // networks in CIDR form that are never kept out
-	Forwarding    bool     `toml:"forwarding"`     // whether keys may forward at all
-	GatewayPorts  bool     `toml:"gateway_ports"`  // whether -R may listen beyond the loopback where a key's permitlisten names the address
+	Grace           Duration `toml:"login_grace"`      // to authenticate in
+	Tries           int      `toml:"auth_tries"`       // of one connection
+	Startups        Startups `toml:"max_startups"`     // connections that have not authenticated
+	Keepalive       Duration `toml:"keepalive"`        // how often a client is asked for a sign of life
+	Dead            Duration `toml:"dead_after"`       // the silence after which a client is detached
+	Penalties       bool     `toml:"penalties"`        // whether a source that fails is kept out for a while
+	PenaltyExempt   []string `toml:"penalty_exempt"`   // networks in CIDR form that are never kept out
+	Forwarding      bool     `toml:"forwarding"`       // whether keys may forward at all
+	AgentForwarding bool     `toml:"agent_forwarding"` // whether keys may lend their SSH agent to a workspace
+	GatewayPorts    bool     `toml:"gateway_ports"`    // whether -R may listen beyond the loopback where a key's permitlisten names the address
 }
 
 // CheckSettings bound the checks of the box.
@@ -79,7 +80,7 @@ func DefaultSettings() Settings {
 		LogLevel: slog.LevelWarn,
 		Door: DoorSettings{Grace: Duration(graceTime), Tries: maxAuthTries, Startups: Startups{Start: 50, Rate: 30, Full: maxWaiting},
 			Keepalive: Duration(keepaliveEvery), Dead: Duration(deadAfter), Penalties: true, PenaltyExempt: []string{"127.0.0.0/8", "::1/128"},
-			Forwarding: true, GatewayPorts: true},
+			Forwarding: true, AgentForwarding: true, GatewayPorts: true},
 		Checks:    CheckSettings{Parallel: 2, Processes: 4096, Memory: mostMemory()},
 		Snapshots: SnapshotSettings{File: Size(l.File), Each: Size(l.Snapshot), Store: Size(l.Store), Free: Size(l.Free)},
 		Keep:      KeepSettings{All: Duration(p.All), Hourly: Duration(p.Hourly), Daily: Duration(p.Daily), Weekly: Duration(p.Weekly), Journals: Duration(journalsFor)},

@@ -69,7 +69,7 @@ func clientEnv() []string {
 		switch {
 		case k == "TERM", k == "COLORTERM", k == "LANG", k == "PERDURE_SESSION", k == "PERDURE_WORKSPACE", strings.HasPrefix(k, "LC_"):
 			env = append(env, kv)
-		case k == "PATH": // which a new workspace's checks will have
+		case k == "PATH", k == "SSH_AUTH_SOCK": // of a new workspace's checks; of whoever attaches
 			env = append(env, "PERDURE_"+kv)
 		}
 	}
