@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -181,8 +182,8 @@ func (s *Server) loggedDeliveries(name string, _ []verdict) ([]logEntry, error) 
 	return out, nil
 }
 
-// told is what the log says of an entry, beside its time and kind.
-func (e logEntry) told(verbose bool) (head string, more []string) {
+// told is what the log says of an entry, beside its time and kind; number names a record by its place in the chain.
+func (e logEntry) told(verbose bool, number func(id string) string) (head string, more []string) {
 	switch e.Kind {
 	case "record":
 		head = fmt.Sprintf("#%d %s by %s", e.Seq, e.ID, e.Author)
@@ -190,25 +191,25 @@ func (e logEntry) told(verbose bool) (head string, more []string) {
 		case e.Error != "":
 			head = e.Error
 		case e.Carried:
-			head += ", carries " + e.Repairs
+			head += ", carries " + number(e.Repairs)
 		case e.Repairs != "":
-			head += ", repairs " + e.Repairs
+			head += ", repairs " + number(e.Repairs)
 		}
 		if e.Text != "" {
 			head += ": " + e.Text
 		}
 		return head, e.Explain
 	case "verification":
-		head = fmt.Sprintf("%s  %s of %s", e.Verdict, e.Scope, orNothing(e.Record))
+		head = fmt.Sprintf("%s  %s, of %s", e.Verdict, e.Scope, number(e.Record))
 		return head, findingLines(e.Findings, e.More, verbose)
 	case "override":
-		return fmt.Sprintf("%s of %s: %s", e.Verdict, orNothing(e.Record), e.Text), nil
+		return fmt.Sprintf("%s of %s: %s", e.Verdict, number(e.Record), e.Text), nil
 	case "delivered", "received":
 		side := "to "
 		if e.Kind == "received" {
 			side = "from "
 		}
-		head = fmt.Sprintf("%s %s%s, record %s: %s", e.ID, side, e.With, e.Record, e.State)
+		head = fmt.Sprintf("%s %s%s, record %s: %s", e.ID, side, e.With, number(e.Record), e.State)
 		if e.Verdict != "" {
 			head += " (" + string(e.Verdict) + ")"
 		}
@@ -238,27 +239,39 @@ func findingLines(findings []handoff.Finding, more int, verbose bool) []string {
 	return out
 }
 
+// logColumn is where the log's text begins, after a time.
+const logColumn = len(time.DateTime) + 4
+
 // printLog shows a line an entry, and under it what belongs to it.
 func (c *call) printLog(list []logEntry, verbose bool) error {
 	style := c.style(verbose)
+	numbers := map[string]string{"": "nothing"}
 	for _, e := range list {
-		head, more := e.told(verbose)
-		kind := e.Kind
-		if e.Kind == "verification" {
-			kind = "verified"
+		if e.Kind == "record" && e.ID != "" {
+			numbers[e.ID] = fmt.Sprintf("#%d", e.Seq)
 		}
-		color := string(e.Verdict)
-		if e.Kind == "override" {
+	}
+	number := func(id string) string { return cmp.Or(numbers[id], id) }
+	below := strings.Repeat(" ", logColumn)
+	if style.Width > 0 && style.Width < 100 {
+		below = "    "
+	}
+	for _, e := range list {
+		head, more := e.told(verbose, number)
+		kind, color := e.Kind, string(e.Verdict)
+		switch kind {
+		case "verification":
+			kind = "verified"
+		case "override":
 			color = string(handoff.Contradicted) // stands out for ever
 		}
 		first := style.Dim(e.At.Local().Format(time.DateTime)) + "  " + style.Verdict(color, handoff.Pad(kind, len("observation"))) + "  "
-		if _, err := fmt.Fprintln(c.out, style.Wrap(first, handoff.Escape(head))); err != nil {
-			return nil // the reader left
-		}
+		lines := []string{style.Wrap(first, handoff.Escape(head))}
 		for _, m := range more {
-			if _, err := fmt.Fprintln(c.out, style.Wrap(strings.Repeat(" ", len(time.DateTime)+len("observation")+6), handoff.Escape(m))); err != nil {
-				return nil
-			}
+			lines = append(lines, style.Wrap(below, handoff.Escape(m)))
+		}
+		if _, err := fmt.Fprintln(c.out, strings.Join(lines, "\n")); err != nil {
+			return nil // the reader left
 		}
 	}
 	return nil

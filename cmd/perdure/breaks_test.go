@@ -212,6 +212,7 @@ type terminal struct {
 	cmd  *exec.Cmd
 	tty  *os.File
 	seen bytes.Buffer
+	last string // all of what showed until what was expected
 }
 
 func (b *box) attach() *terminal {
@@ -229,7 +230,12 @@ func (b *box) direct() *terminal {
 
 func (b *box) inTerminal(cmd *exec.Cmd) *terminal {
 	b.t.Helper()
-	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: 100, Rows: 30})
+	return b.inWindow(cmd, 100)
+}
+
+func (b *box) inWindow(cmd *exec.Cmd, cols uint16) *terminal {
+	b.t.Helper()
+	tty, err := pty.StartWithSize(cmd, &pty.Winsize{Cols: cols, Rows: 30})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -245,6 +251,7 @@ func (x *terminal) expect(pattern string) string {
 	buf := make([]byte, 4096)
 	for {
 		if m := re.FindSubmatch(x.seen.Bytes()); m != nil {
+			x.last = x.seen.String()
 			x.seen.Reset()
 			return string(m[len(m)-1])
 		}

@@ -58,7 +58,7 @@ func TestTheHandoffLogShowsWhereAWrongNoteCameIn(t *testing.T) {
 		return b.want(0, "handoff", "log", "app")
 	}
 	before := look()
-	for _, want := range []string{"verified     contradicted  full of", "example.com/app.TestAdd  recorded pass, found fail", "override     contradicted of", "a demo is on", "carries", "to docs", "unverified"} {
+	for _, want := range []string{"verified     contradicted  full, of #1", "example.com/app.TestAdd  recorded pass, found fail", "override     contradicted of", "a demo is on", "carries #2", "to docs", "unverified"} {
 		if !strings.Contains(before, want) {
 			t.Errorf("the log doesn't say %q:\n%s", want, before)
 		}
