@@ -66,6 +66,7 @@ func (g *gate) publicKey(m gossh.ConnMetadata, key gossh.PublicKey) (*gossh.Perm
 	}
 	rules := g.door.rules.Load()
 	grant.forward.none = grant.forward.none || !rules.Forwarding
+	grant.noAgent = grant.noAgent || !rules.AgentForwarding
 	grant.forward.local = !rules.GatewayPorts
 	p := permissions(&identity{
 		peer:    fmt.Sprintf("%s from %s", nameOf(key), m.RemoteAddr()),

