@@ -51,6 +51,7 @@ type doorOptions struct {
 	AuthorizedKeys []string // read at each attempt to enter
 	Login          string   // the name of the account the server runs as
 	Logger         *slog.Logger
+	Audit          func(user, kind string, fields map[string]any) // told what verified people did; may be nil
 	DoorSettings
 }
 

@@ -25,7 +25,7 @@ func (s *Server) handle(ctx context.Context, r *Request) Exit {
 		r.Err = r.Out
 	}
 	if err := r.Rights.check(r); err != nil {
-		s.log.Info("refused", "user", r.User, "peer", r.Peer, "err", err)
+		s.audit(r.User, "refused", map[string]any{"by": r.Peer, "what": program(r.Command), "why": err.Error()})
 		return Exit{Status: report(err, false, r.Out, r.Err)}
 	}
 	if relayLine(r.Command) {
@@ -70,6 +70,7 @@ func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.De
 		return Exit{Status: report(&problem{statusFailed, "gone", err, fmt.Sprintf("`perdure restore %s latest --to %s` brings the last snapshot back", d.Name, d.Dir)}, false, r.Out, r.Err)}
 	}
 	env := append(s.baseEnv(d, r.Env), "PERDURE_WORKSPACE="+d.Name)
+	s.event(d.Name, "ran", map[string]any{"by": r.Peer, "what": program(r.Command)})
 	sp := s.space(d.Name)
 	defer s.lendAgent(sp, r.Agent, r.Peer)()
 	if path, err := s.agentSocket(d.Name); err == nil && sp.agents.holds() {

@@ -139,7 +139,7 @@ func (d *door) direct(ctx ssh.Context, conn *gossh.ServerConn, opened gossh.NewC
 	}
 	address, err := target(id, opened.ExtraData())
 	if err != nil {
-		d.log.Info("forward refused", "user", conn.User(), "peer", id.peer, "network", network, "err", err)
+		d.audited(peer, conn, id, "refused", "forward over "+network, err)
 		peer.refuse(opened, gossh.Prohibited, err.Error())
 		return
 	}
@@ -164,7 +164,7 @@ func (d *door) direct(ctx ssh.Context, conn *gossh.ServerConn, opened gossh.NewC
 	if err != nil {
 		return // the connection is gone
 	}
-	d.log.Info("forwarded", "user", conn.User(), "peer", id.peer, "to", address)
+	d.audited(peer, conn, id, "forwarded", "to "+address, nil)
 	d.join(ch, requests, far)
 }
 

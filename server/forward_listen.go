@@ -46,7 +46,7 @@ func (d *door) listenTCP(peer *peerConn, conn *gossh.ServerConn, id *identity, p
 	}
 	l, err := d.bindTCP(peer, id, host, port)
 	if err != nil {
-		d.log.Info("forward refused", "user", conn.User(), "peer", id.peer, "listen", net.JoinHostPort(host, strconv.Itoa(port)), "err", err)
+		d.audited(peer, conn, id, "refused", "listen at "+net.JoinHostPort(host, strconv.Itoa(port)), err)
 		return false, nil
 	}
 	address, _ := l.Addr().(*net.TCPAddr)
@@ -63,7 +63,7 @@ func (d *door) listenTCP(peer *peerConn, conn *gossh.ServerConn, id *identity, p
 	if !r.keep(tcpForward(host, address.Port)) {
 		return false, nil
 	}
-	d.log.Info("forwarded", "user", conn.User(), "peer", id.peer, "listen", address.String())
+	d.audited(peer, conn, id, "forwarded", "from "+address.String(), nil)
 	if port != 0 {
 		return true, nil
 	}
@@ -103,7 +103,7 @@ func (d *door) listenUnix(peer *peerConn, conn *gossh.ServerConn, id *identity, 
 	}
 	l, err := bindUnix(peer, id, path)
 	if err != nil {
-		d.log.Info("forward refused", "user", conn.User(), "peer", id.peer, "listen", path, "err", err)
+		d.audited(peer, conn, id, "refused", "listen at "+path, err)
 		return false, nil
 	}
 	r := &reverse{door: d, peer: peer, conn: conn, l: l, channel: "forwarded-streamlocal@openssh.com"}
@@ -113,7 +113,7 @@ func (d *door) listenUnix(peer *peerConn, conn *gossh.ServerConn, id *identity, 
 	if !r.keep("unix " + path) {
 		return false, nil
 	}
-	d.log.Info("forwarded", "user", conn.User(), "peer", id.peer, "listen", path)
+	d.audited(peer, conn, id, "forwarded", "from "+path, nil)
 	return true, nil
 }
 

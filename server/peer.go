@@ -61,6 +61,7 @@ type peerConn struct {
 
 	mu                 sync.Mutex
 	channels, refusing int
+	audited            map[string]bool
 
 	forwards forwards
 }

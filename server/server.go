@@ -114,7 +114,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if err := s.loadDeliveries(ctx); err != nil {
 		return err
 	}
-	d, err := newDoor(doorOptions{HostKey: filepath.Join(s.opts.State, "host_key"), AuthorizedKeys: s.conf().AuthorizedKeys, DoorSettings: s.conf().Door, Login: s.login, Logger: s.log}, s)
+	d, err := newDoor(doorOptions{HostKey: filepath.Join(s.opts.State, "host_key"), AuthorizedKeys: s.conf().AuthorizedKeys, DoorSettings: s.conf().Door, Login: s.login, Logger: s.log, Audit: s.audit}, s)
 	if err != nil {
 		return fmt.Errorf("open the door: %w", err)
 	}
