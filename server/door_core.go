@@ -77,7 +77,7 @@ func (s *Server) handleWorkspace(ctx context.Context, r *Request, d workspace.De
 		env = append(env, "SSH_AUTH_SOCK="+path)
 	}
 	defer sp.visit(r.Peer)()
-	return runExec(ctx, r, d.Dir, d.Path, env, command)
+	return runExec(ctx, r, d.Dir, d.Path, env, gitPath(command))
 }
 
 func (s *Server) namesHint() string {
