@@ -16,6 +16,7 @@ func (v *verifier) compare(runs []measuredCheck) {
 
 func (v *verifier) compareRuns(runs []measuredCheck) {
 	for _, m := range runs {
+		v.inputs(m)
 		if m.run.Note != "" && m.run.Problem == "" {
 			v.find(Note, m.run.Label, "", "", m.run.Note)
 		}

@@ -54,6 +54,7 @@ func (c *run) look(ctx context.Context) {
 	if s.caches && c.result.Trace == "complete" {
 		c.result.Trace = "partial"
 	}
+	c.takeInputs()
 	profiles := c.coverage()
 	packages := []string{}
 	if strings.HasPrefix(c.result.Tool, "go") {
@@ -116,12 +117,17 @@ func (c *run) derived() bool {
 
 // older tells whether a file is what it was before the check began.
 func (c *run) older(name string) bool {
-	info, err := os.Lstat(filepath.Join(c.Dir, name))
-	if err != nil || !info.Mode().IsRegular() {
-		return false
-	}
+	info, err := os.Stat(filepath.Join(c.Dir, name))
+	return err == nil && info.Mode().IsRegular() && changeTime(info).Before(c.started)
+}
+
+// changeTime is when a file was last changed in any way: a program can't set it back.
+func changeTime(info os.FileInfo) time.Time {
 	st, ok := info.Sys().(*syscall.Stat_t)
-	return ok && time.Unix(st.Ctim.Unix()).Before(c.started)
+	if !ok {
+		return info.ModTime()
+	}
+	return time.Unix(st.Ctim.Unix())
 }
 
 // inner tells whether a file is in a repository within the tree, whose content is told apart.

@@ -30,6 +30,9 @@ type CheckRun struct {
 	Results map[string]results.Outcome `json:"results"`
 	Opened  int                        `json:"opened"` // files of the tree that it opened
 	Trace   string                     `json:"trace"`  // complete | partial | off
+	// Inputs are hashes of the files that it opened and that are no part of the tree's content, by path: ignored
+	// ones, and those that a link of the tree leads to. Nil where nobody looked.
+	Inputs map[string]string `json:"inputs,omitzero"`
 	// Problem says why the run gave no answer; see the Problem constants.
 	Problem string `json:"problem,omitempty"`
 	// Tail is the end of what it printed, kept where something went wrong.
@@ -173,6 +176,9 @@ func (r Record) valid() error {
 			if !o.Valid() {
 				return fmt.Errorf("measured.checks[%d].results: %q is %q, want pass, fail, skip or notrun", i, id, o)
 			}
+		}
+		if err := validInputs(c.Inputs); err != nil {
+			return fmt.Errorf("measured.checks[%d].%w", i, err)
 		}
 	}
 	if r.Claim != nil {

@@ -93,6 +93,10 @@ func TestDecodeStrict(t *testing.T) {
 		"null":           {strings.Replace(good, `"exit":1`, `"exit":null`, 1), "measured.checks[0].exit"},
 		"outcome":        {strings.Replace(good, `"pass"`, `"passed"`, 1), "measured.checks[0].results"},
 		"no id":          {strings.Replace(good, `"id":"01JABC"`, `"id":""`, 1), "id is missing"},
+		"input's hash":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{".env":"PASSWORD=x"}`, 1), "measured.checks[0].inputs"},
+		"input's case":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{".env":"sha256:`+strings.Repeat("AB", 32)+`"}`, 1), "measured.checks[0].inputs"},
+		"input outside":  {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{"../.env":"sha256:`+strings.Repeat("ab", 32)+`"}`, 1), "measured.checks[0].inputs"},
+		"input's type":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":[".env"]`, 1), "measured.checks[0].inputs"},
 		"empty":          {"", "top"},
 		"array":          {"[]", "want an object"},
 		"float":          {strings.Replace(good, `"seq":1`, `"seq":1.5`, 1), "seq"},
@@ -192,6 +196,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(strings.Replace(string(data), `"trace":"off"`, `"trace":"off","inputs":{".env":"sha256:`+strings.Repeat("ab", 32)+`"}`, 1)))
 	f.Add([]byte(`{"id":"a","seq":1,"author":"agent","measured":{"at":"2026-12-01T00:00:00Z"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := Decode(data)

@@ -178,6 +178,13 @@ func npmCaches(root string, packages, texts []string) bool {
 var data = regexp.MustCompile(`(?:^|/)(?:\.env(?:\..*|rc)?|[^/]*\.env|[^/]*\.(?:log|sqlite3?|db)(?:-journal|-wal|-shm)?|\.coverage(?:\..*)?|\.nvmrc|\.npmrc|\.eslintcache)$|` +
 	`(?:^|/)(?:\.pytest_cache|\.hypothesis|\.idea|\.vscode|site-packages|dist-packages|[^/]*\.egg-info)/|(?:^|/)(?:pyvenv\.cfg|bin/(?:python[\d.]*|pytest|activate[^/]*))$`)
 
+// caches are folders and files that tools keep for themselves: they decide no result.
+var caches = regexp.MustCompile(`(?:^|/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.gradle|\.tox|\.nox|\.idea|\.vscode|\.cache|node_modules|target|site-packages|dist-packages|[^/]*\.egg-info)/|` +
+	`(?:^|/)(?:\.coverage(?:\..*)?|\.eslintcache|pyvenv\.cfg|[^/]*\.(?:pyc|log|tsbuildinfo)|bin/(?:python[\d.]*|pytest|activate[^/]*))$`)
+
+// Cache tells of a file that it is a tool's own, which is no input of a check.
+func Cache(name string) bool { return caches.MatchString(name) }
+
 // Derived tells of an opened file that isn't part of the tree's content whether it may have been made from files that
 // are, and so stand for them.
 func Derived(name string) bool {

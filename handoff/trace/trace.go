@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -108,6 +109,37 @@ func (w *Watch) addFile(rel string) {
 	}
 }
 
+// maxLinks bounds the links that are followed out of the folder.
+const maxLinks = 1000
+
+// addLink follows the file outside of the folder that a link within leads to.
+func (w *Watch) addLink(name string) {
+	rel, err := filepath.Rel(w.root, name)
+	if info, serr := os.Stat(name); err != nil || serr != nil || !info.Mode().IsRegular() || Within(w.root, name) {
+		return
+	}
+	wd, err := w.watch(name, unix.IN_OPEN)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil && len(w.files[wd]) < maxLinks && !slices.Contains(w.files[wd], rel) {
+		w.files[wd] = append(w.files[wd], rel)
+	}
+}
+
+// Within tells whether a file, its links followed, is below a folder.
+func Within(root, name string) bool {
+	real, err := filepath.EvalSymlinks(root)
+	if err != nil {
+		return false
+	}
+	file, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		return false
+	}
+	rel, err := filepath.Rel(real, file)
+	return err == nil && filepath.IsLocal(rel)
+}
+
 func inodeOf(name string) (inode, bool) {
 	info, err := os.Lstat(name)
 	if err != nil {
@@ -122,6 +154,9 @@ func (w *Watch) add(rel string) {
 	_ = filepath.WalkDir(filepath.Join(w.root, rel), func(p string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return nil // gone, or unreadable: then the check can't read it either
+		}
+		if e.Type()&fs.ModeSymlink != 0 {
+			w.addLink(p)
 		}
 		if !e.IsDir() {
 			return nil
