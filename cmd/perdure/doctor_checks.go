@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 
+	"perdure/handoff"
 	"perdure/server"
 	"perdure/server/store"
 	"perdure/workspace"
@@ -39,7 +40,7 @@ func (p *patient) examine(ctx context.Context) []diagnosis {
 	out = append(out, p.ports()...)
 	out = append(out, p.disk(), p.store(ctx), p.setAside(), p.backup())
 	out = append(out, program(ctx, "git", "--version", "install git: snapshots and records are kept by it"), program(ctx, "ssh", "-V", "install the OpenSSH client: connect and --on run it"))
-	return append(out, files(), ptys(), p.sessions(), p.halts(ctx))
+	return append(out, files(), ptys(), cgroup(), p.sessions(), p.halts(ctx))
 }
 
 // server looks at the lock that a running server holds.
@@ -229,6 +230,14 @@ func files() diagnosis {
 		return warning("open files", fmt.Sprintf("raise the limit (ulimit -Hn) to %d", filesWanted), "at most %d can be open: enough for few sessions only", l.Max)
 	}
 	return fine("open files", "at most %d", l.Max)
+}
+
+// cgroup says how checks are kept together. Without a cgroup nothing of one escapes either: it is found by its parents.
+func cgroup() diagnosis {
+	if err := handoff.Cgroup(); err != nil {
+		return fine("checks", "each below a supervisor of its own; no cgroup besides (%v)", err)
+	}
+	return fine("checks", "each below a supervisor and in a cgroup of its own")
 }
 
 func ptys() diagnosis {
