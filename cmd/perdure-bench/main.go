@@ -23,6 +23,7 @@ var benches = map[string]bench{
 	"predict":  {"how soon a typed character shows, beside ssh and mosh", runPredict},
 	"resume":   {"how soon something new shows after a blackhole, beside ssh and mosh", runResume},
 	"screen":   {"how fast a screen takes output in, and what 10,000 lines weigh, beside tmux", runScreen},
+	"transfer": {"files and forwarded ports both ways, beside OpenSSH's sshd", runTransfer},
 	"snapshot": {"capture and restore beside git and a parallel lstat", runSnapshot},
 	"verify":   {"quick verification beside a snapshot, and what following a check's opens costs", runVerify},
 }

@@ -67,7 +67,7 @@ func (p *peers) build(ctx context.Context) error {
 			return fmt.Errorf("make a key: %w: %s", err, out)
 		}
 	}
-	config := fmt.Sprintf("Port %s\nListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n", sshPort, p.addr, p.dir, p.dir)
+	config := fmt.Sprintf("Port %s\nListenAddress %s\nHostKey %s/host\nAuthorizedKeysFile %s/key.pub\nPidFile none\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\nSubsystem sftp internal-sftp\n", sshPort, p.addr, p.dir, p.dir)
 	if err := os.WriteFile(filepath.Join(p.dir, "sshd"), []byte(config), 0o600); err != nil {
 		return err
 	}
