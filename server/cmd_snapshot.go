@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -199,7 +200,11 @@ func (c *call) diffCommand() *cobra.Command {
 
 func (c *call) compare(ctx context.Context, repo, from, to string, names bool) error {
 	if !names && !c.json {
-		return c.s.snaps.Patch(ctx, repo, from, to, c.out)
+		if style := c.style(false); style.Width > 0 {
+			p := &patchView{out: c.out, style: style, lines: -1}
+			return errors.Join(c.s.snaps.Patch(ctx, repo, from, to, p), p.end(""))
+		}
+		return c.s.snaps.Patch(ctx, repo, from, to, c.out) // byte for byte, for git apply
 	}
 	changes, err := c.s.snaps.Diff(ctx, repo, from, to)
 	if err != nil {

@@ -58,6 +58,9 @@ func (a *attachment) verifyShown(ctx context.Context) (*handoff.Report, error) {
 	return &v.report, v.err
 }
 
+// patchScreens is how many screens of a patch the prompt shows: the report above it should stay in reach.
+const patchScreens = 4
+
 const haltKeys = "[d] diff  [c] carry  [r] repair session  [l] last screen  [v] verify again  [q] leave"
 
 // haltPrompt shows what differs and offers one key for each way on. Only a key that was typed after the prompt was
@@ -110,7 +113,9 @@ func (a *attachment) ask(ctx context.Context, text string) (drawn time.Time) {
 func (a *attachment) haltKey(ctx context.Context, out io.Writer, key byte) (sess *workspace.Session, done bool, err error) {
 	switch key {
 	case 'd':
-		return nil, false, a.s.diffFromRecord(ctx, a.d, out)
+		p := &patchView{out: out, style: a.r.style(), lines: patchScreens * max(int(a.r.Term.Rows), 24)}
+		err := a.s.diffFromRecord(ctx, a.d, p)
+		return nil, false, errors.Join(err, p.end(fmt.Sprintf("`perdure diff %s record` shows all", a.d.Name)))
 	case 'l':
 		a.showLast(out)
 		return nil, false, nil

@@ -105,7 +105,7 @@ func TestAHaltPromptTakesNothingThatWasTypedBeforeIt(t *testing.T) {
 	for _, name := range []string{"ssh", "connect"} {
 		t.Run(name, func(t *testing.T) {
 			b, open := gated(t)
-			b.write(b.app+"/b.go", "package app\n")
+			b.write(b.app+"/b.go", "package app\n// \x1b]0;mine\x07\n"+strings.Repeat("//\tmore\n", 500))
 			x := b.arrive(name)
 			defer x.kill()
 			x.expect(`verifying app`)
@@ -115,7 +115,10 @@ func TestAHaltPromptTakesNothingThatWasTypedBeforeIt(t *testing.T) {
 			x.send("cargo run\r") // not one key, so no answer
 			x.expect(`one key`)
 			x.send("d")
-			x.expect(`(?s)\+package app.*\[q\] leave`)
+			x.expect(`(?s)\+package app.*more lines: .*perdure diff app record.*\[q\] leave`)
+			if !strings.Contains(x.last, `// \x1b]0;mine\x07`) || strings.Contains(x.last, "\x1b]0;mine") {
+				t.Errorf("what a file holds drives the terminal:\n%q", x.last)
+			}
 			x.send("q")
 			x.expect(`app stays halted`)
 			_ = x.drain()
