@@ -61,7 +61,8 @@ func (a *attachment) verifyShown(ctx context.Context) (*handoff.Report, error) {
 // patchScreens is how many screens of a patch the prompt shows: the report above it should stay in reach.
 const patchScreens = 4
 
-const haltKeys = "[d] diff  [c] carry  [r] repair session  [l] last screen  [v] verify again  [q] leave"
+// haltKeys are the ways on, in at most 80 columns.
+const haltKeys = "[d] diff  [c] carry  [r] repair  [l] last screen  [v] verify again  [q] leave"
 
 // haltPrompt shows what differs and offers one key for each way on. Only a key that was typed after the prompt was
 // drawn, and alone, is an answer; what was typed before it was meant for something else.
