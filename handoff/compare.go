@@ -1,9 +1,13 @@
 package handoff
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"perdure/handoff/results"
 )
@@ -56,7 +60,7 @@ func recordedSum(c *CheckRun) string {
 
 // tests compares a check test by test with its recorded run.
 func (v *verifier) tests(m measuredCheck) {
-	fresh := 0
+	fresh, listed := 0, false
 	for _, id := range union(m.recorded.Results, m.run.Results) {
 		want, known := m.recorded.Results[id]
 		got, ran := m.run.Results[id]
@@ -64,6 +68,7 @@ func (v *verifier) tests(m measuredCheck) {
 		switch {
 		case known && ran && want == got:
 		case v.flaky(id):
+			listed = true
 			v.find(Note, subject, orAbsent(want), orAbsent(got), "listed as flaky")
 		case m.unstable[id]:
 			v.find(Inconclusive, subject, orAbsent(want), "flaky", "two runs in a row differ")
@@ -71,14 +76,29 @@ func (v *verifier) tests(m measuredCheck) {
 			v.absent(m, id, subject, want)
 		case !known && got == results.Fail:
 			v.find(Contradicted, subject, "absent", "fail", "the record doesn't name this failure")
+		case !known && got == results.NotRun:
+			v.find(Inconclusive, subject, "absent", string(got), "the run stopped before its end")
 		case !known:
 			fresh++
 		default:
 			v.find(Contradicted, subject, string(want), string(got), changeNote(want, got))
 		}
 	}
+	v.status(m, listed)
 	if fresh > 0 {
 		v.find(Note, m.run.Label, "", fmt.Sprintf("%d more tests", fresh), "tests that the record doesn't have")
+	}
+}
+
+// status compares how the command ended, where that says more than its tests.
+func (v *verifier) status(m measuredCheck, listed bool) {
+	subject := statusOf(m.run.Label)
+	switch {
+	case !m.statusDiffers() || listed || len(v.differing(m)) != 1 || v.differing(m)[0] != subject:
+	case m.unstable[subject]:
+		v.find(Inconclusive, subject, strconv.Itoa(m.recorded.Exit), "flaky", "two runs in a row differ")
+	default:
+		v.find(Contradicted, subject, strconv.Itoa(m.recorded.Exit), strconv.Itoa(m.run.Exit), "every test is as recorded, and the command ends otherwise")
 	}
 }
 
@@ -179,12 +199,12 @@ func (v *verifier) claims(runs []measuredCheck) {
 	}
 	measured := IDs(v.Record.Measured.Checks)
 	for _, id := range c.Passed {
-		if got := measured[id]; got != results.Pass {
+		if got := measured[id]; got != results.Pass && !v.flaky(id) {
 			v.find(Contradicted, id, "claimed pass", "measured "+orAbsent(got), "the claim isn't what was measured with it")
 		}
 	}
 	for _, f := range c.Failed {
-		if got := measured[f.ID]; got != results.Fail {
+		if got := measured[f.ID]; got != results.Fail && !v.flaky(f.ID) {
 			v.find(Contradicted, f.ID, "claimed fail", "measured "+orAbsent(got), "the claim isn't what was measured with it")
 		}
 	}
@@ -199,6 +219,42 @@ func (v *verifier) claims(runs []measuredCheck) {
 		}
 	}
 }
+
+// attempts notes commits since the record that name what it says was never attempted.
+func (v *verifier) attempts(ctx context.Context) {
+	c, head := v.Record.Claim, v.Record.Measured.Head
+	if c == nil || len(c.NotAttempted) == 0 || v.Commits == nil || head == "" || head == v.state.Head {
+		return
+	}
+	for _, message := range v.Commits(ctx, head) {
+		for _, item := range c.NotAttempted {
+			if names(message, item) {
+				subject, _, _ := strings.Cut(message, "\n")
+				v.find(Note, item, "not attempted", "named by a commit", subject)
+			}
+		}
+	}
+}
+
+// names tells whether a text has an item as words of its own, in any case.
+func names(text, item string) bool {
+	text, item = strings.ToLower(text), strings.ToLower(strings.TrimSpace(item))
+	for item != "" {
+		before, after, found := strings.Cut(text, item)
+		if !found {
+			return false
+		}
+		last, _ := utf8.DecodeLastRuneInString(before)
+		first, _ := utf8.DecodeRuneInString(after)
+		if !wordRune(last) && !wordRune(first) {
+			return true
+		}
+		text = after
+	}
+	return false
+}
+
+func wordRune(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 func orAbsent(o results.Outcome) string {
 	if o == "" {

@@ -32,16 +32,17 @@ func (v *verifier) content(ctx context.Context) {
 		return
 	}
 	v.moved = true
-	if !v.Snapshots.Has(ctx, v.state.Repo, m.Tree) {
-		v.find(Invalid, "tree", short(m.Tree), short(v.state.Tree), "the record's tree is nowhere to be found")
-		return
-	}
+	// The store may have the tree in another repository's part: a clone in the place of what was recorded.
 	changes, err := v.Snapshots.Diff(ctx, v.state.Repo, m.Tree, v.state.Tree)
 	if err != nil {
-		v.find(Invalid, "tree", short(m.Tree), short(v.state.Tree), "the record's tree can't be compared: "+err.Error())
+		note := "the record's tree can't be compared: " + err.Error()
+		if !v.Snapshots.Has(ctx, v.state.Repo, m.Tree) {
+			note = "the record's tree is nowhere to be found"
+		}
+		v.find(Invalid, "tree", short(m.Tree), short(v.state.Tree), note)
 		return
 	}
-	v.rep.Changes = slices.DeleteFunc(changes, func(c snapshot.Change) bool { return v.ignored(c.Path) })
+	v.rep.Changes = slices.DeleteFunc(changes, func(c snapshot.Change) bool { return v.noEdit(ctx, c) })
 	if len(v.rep.Changes) == 0 {
 		v.moved = false
 		return
@@ -57,8 +58,8 @@ func (v *verifier) nested() {
 		return
 	}
 	for _, path := range sortedKeys(was) {
-		found := "content changed"
 		now, ok := v.state.Inner[path]
+		found := "content changed: now " + short(now)
 		if !ok {
 			found = "gone"
 		}
@@ -151,7 +152,7 @@ func (v *verifier) edits(ctx context.Context) {
 		case by != "":
 			f.Note = "edited by workspace " + by + " since the record"
 		}
-		if testFile(c.Path) {
+		if v.testFile(c.Path) {
 			f.Note = "test " + f.Note
 			tests = append(tests, f)
 		} else {
@@ -184,6 +185,36 @@ func (v *verifier) origins(ctx context.Context) map[string]Origin {
 	return found
 }
 
+// noEdit tells a change that doesn't count: of a file that a check declares to
+// write, or of a marked export that was none or marked before. The mark on top
+// of another file doesn't hide what was done to it.
+func (v *verifier) noEdit(ctx context.Context, c snapshot.Change) bool {
+	if declared(v.Checks, c.Path) {
+		return true
+	}
+	if !strings.HasSuffix(c.Path, ".md") || c.From == "" && c.To == "" {
+		return false
+	}
+	for _, id := range []string{c.From, c.To} {
+		if id == "" {
+			continue
+		}
+		var head prefix
+		if err := v.Snapshots.Content(ctx, v.state.Repo, id, &head); err != nil || string(head) != ExportMark {
+			return false
+		}
+	}
+	return true
+}
+
+// prefix keeps as much as the mark of an export is long.
+type prefix []byte
+
+func (p *prefix) Write(data []byte) (int, error) {
+	*p = append(*p, data[:min(len(data), len(ExportMark)-len(*p))]...)
+	return len(data), nil
+}
+
 // ignored leaves out what a check declares to write, and marked exports.
 func (v *verifier) ignored(file string) bool {
 	return Declared(v.Dir, v.Checks, file)
@@ -193,12 +224,14 @@ func (v *verifier) ignored(file string) bool {
 // comparison counts: a result file that a check says it writes, or a marked
 // export.
 func Declared(dir string, checks []CheckSpec, file string) bool {
-	for _, c := range checks {
-		if glob, ok := strings.CutPrefix(c.Results, "junit:"); ok && owned([]string{path.Join(c.Dir, glob)}, file) {
-			return true
-		}
-	}
-	return exported(filepath.Join(dir, file))
+	return declared(checks, file) || exported(filepath.Join(dir, file))
+}
+
+func declared(checks []CheckSpec, file string) bool {
+	return slices.ContainsFunc(checks, func(c CheckSpec) bool {
+		glob, ok := strings.CutPrefix(c.Results, "junit:")
+		return ok && owned([]string{path.Join(c.Dir, glob)}, file)
+	})
 }
 
 func exported(file string) bool {
@@ -218,15 +251,10 @@ func exported(file string) bool {
 // ownership lists edits since the base that are outside of what the workspace
 // owns. Without Owns there is no rule.
 func (v *verifier) ownership(ctx context.Context) {
-	if len(v.Owns) == 0 || v.Base == "" {
+	if len(v.Owns) == 0 {
 		return
 	}
-	files, ok, err := v.Snapshots.ChangedSince(ctx, v.Dir, v.state.Repo, v.Base, v.state.Tree)
-	if err != nil || !ok {
-		v.find(Note, "base", short(v.Base), "gone", "edits since the base can't be listed: perdure set --base")
-		return
-	}
-	for _, file := range files {
+	for _, file := range v.sinceBase(ctx, v.state.Tree) {
 		switch owner := v.otherOwner(file); {
 		case owned(v.Owns, file), v.ignored(file):
 		case owned(v.Shares, file):
@@ -272,11 +300,48 @@ func owned(globs []string, file string) bool {
 	return false
 }
 
-var testNames = regexp.MustCompile(`(?i)(^|/)(tests?|testdata|__tests__|spec|fixtures)/|_test\.\w+$|(^|/)test_[^/]*\.py$|\.(test|spec)\.\w+$|(^|/)(conftest\.py|pytest\.ini|tox\.ini|jest\.config\.\w+|vitest\.config\.\w+|karma\.conf\.\w+|\.mocharc[^/]*|nextest\.toml)$`)
+// testNames are test code, and what configures how tests are found and run.
+var testNames = regexp.MustCompile(`(?i)(^|/)(tests?|testdata|__tests__|__snapshots__|specs?|fixtures)/|_(test|spec)\.\w+$|(^|/)(test_[^/]*|tests?)\.\w+$|\.(test|spec|snap|bats|t)(\.\w+)?$|` +
+	`(^|/)(conftest\.py|pytest\.ini|\.?pytest\.toml|tox\.ini|setup\.(cfg|py)|pyproject\.toml|noxfile\.py|\.coveragerc|go\.(mod|sum|work)|package\.json|tsconfig[^/]*\.json|babel\.config\.\w+|(jest|vitest|vite|playwright|cypress|ava)\.(config|setup)\.\w+|karma\.conf\.\w+|\.(mocharc|taprc|rspec|babelrc)[^/]*|cargo\.toml|nextest\.toml|pom\.xml|build\.gradle(\.kts)?|makefile|gnumakefile|justfile|rakefile)$`)
 
-// testFile tells test code and configuration by its usual names.
-func testFile(file string) bool {
-	return testNames.MatchString(file)
+// testFile tells test code and configuration by its usual names, and the files
+// that a check's command names.
+func (v *verifier) testFile(file string) bool {
+	return testNames.MatchString(file) || slices.ContainsFunc(v.Checks, func(c CheckSpec) bool {
+		return slices.ContainsFunc(strings.FieldsFunc(c.Cmd, func(r rune) bool { return strings.ContainsRune(" \t\n;&|()<>'\"", r) }), func(word string) bool {
+			return path.Join(c.Dir, word) == file
+		})
+	})
+}
+
+// sinceBase lists what was edited since the workspace's base: the commit, or
+// the first snapshot where there is none any more.
+func (v *verifier) sinceBase(ctx context.Context, tree string) []string {
+	if v.Base != "" {
+		changed, ok, err := v.Snapshots.ChangedSince(ctx, v.Dir, v.state.Repo, v.Base, tree)
+		if err == nil && ok {
+			return changed
+		}
+	}
+	if v.BaseTree != "" {
+		if changes, err := v.Snapshots.Diff(ctx, v.state.Repo, v.BaseTree, tree); err == nil {
+			v.baseNote("counted from the first snapshot instead")
+			files := make([]string, 0, len(changes))
+			for _, c := range changes {
+				files = append(files, c.Path)
+			}
+			return files
+		}
+	}
+	v.baseNote("what was edited since can't be told")
+	return nil
+}
+
+// baseNote says once that the base's commit is gone.
+func (v *verifier) baseNote(note string) {
+	if v.Base != "" && !slices.ContainsFunc(v.rep.Findings, func(f Finding) bool { return f.Subject == "base" }) {
+		v.find(Note, "base", short(v.Base), "gone", note+": perdure set "+v.Workspace+" --base COMMIT")
+	}
 }
 
 func short(id string) string {

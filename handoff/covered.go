@@ -254,25 +254,7 @@ func (v *verifier) editedFiles(ctx context.Context) []string {
 	if v.Runner.Dir != v.Dir {
 		tree = v.Record.Measured.Tree
 	}
-	var files []string
-	switch {
-	case v.Base != "":
-		changed, ok, err := v.Snapshots.ChangedSince(ctx, v.Dir, v.state.Repo, v.Base, tree)
-		if err != nil || !ok {
-			v.find(Note, "base", short(v.Base), "gone", "what the checks cover can't be told: perdure set "+v.Workspace+" --base COMMIT")
-			return nil
-		}
-		files = changed
-	case v.BaseTree != "":
-		changes, err := v.Snapshots.Diff(ctx, v.state.Repo, v.BaseTree, tree)
-		if err != nil {
-			return nil
-		}
-		for _, c := range changes {
-			files = append(files, c.Path)
-		}
-	}
-	return slices.DeleteFunc(files, func(file string) bool {
+	return slices.DeleteFunc(v.sinceBase(ctx, tree), func(file string) bool {
 		info, err := os.Lstat(filepath.Join(v.Runner.Dir, file))
 		return err != nil || !info.Mode().IsRegular() || v.ignored(file)
 	})

@@ -2,6 +2,7 @@ package handoff
 
 import (
 	"context"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -79,12 +80,21 @@ type measuredCheck struct {
 func (v *verifier) plan() []CheckSpec {
 	specs := slices.Clone(v.Checks)
 	for _, c := range v.Record.Measured.Checks {
-		known := slices.ContainsFunc(specs, func(s CheckSpec) bool { return s.Cmd == c.Cmd })
-		if !known && c.Cmd != "" {
-			specs = append(specs, CheckSpec{Label: c.Label, Cmd: c.Cmd})
+		known := slices.ContainsFunc(specs, c.RanAs)
+		switch {
+		case known || c.Cmd == "":
+		case v.Recorded != nil:
+			specs = append(specs, v.Recorded(c))
+		default:
+			specs = append(specs, CheckSpec{Label: c.Label, Cmd: c.Cmd, Dir: c.Cwd})
 		}
 	}
 	return specs
+}
+
+// RanAs tells whether a run was of this check: the same command in the same folder.
+func (c CheckRun) RanAs(s CheckSpec) bool {
+	return c.Cmd == s.Cmd && filepath.Clean("./"+c.Cwd) == filepath.Clean("./"+s.Dir)
 }
 
 // measure runs one check, and once more if it disagrees with the record: two
@@ -92,7 +102,7 @@ func (v *verifier) plan() []CheckSpec {
 func (v *verifier) measure(ctx context.Context, spec CheckSpec) measuredCheck {
 	m := measuredCheck{spec: spec, unstable: map[string]bool{}}
 	for i, c := range v.Record.Measured.Checks {
-		if c.Cmd == spec.Cmd {
+		if c.RanAs(spec) {
 			m.recorded = &v.Record.Measured.Checks[i]
 			break
 		}
@@ -106,8 +116,14 @@ func (v *verifier) measure(ctx context.Context, spec CheckSpec) measuredCheck {
 		return m
 	}
 	again := v.Runner.Run(ctx, spec)
-	if again.Problem != "" {
+	if again.Problem != "" { // no answer isn't the same answer
+		for _, id := range v.differing(m) {
+			m.unstable[id] = true
+		}
 		return m
+	}
+	if again.Exit != m.run.Exit {
+		m.unstable[statusOf(spec.Label)] = true
 	}
 	for id, o := range m.run.Results {
 		if again.Results[id] != o {
@@ -132,13 +148,25 @@ func (v *verifier) differing(m measuredCheck) []string {
 		}
 	}
 	for id, got := range m.run.Results {
-		if _, ok := m.recorded.Results[id]; !ok && got == results.Fail && !v.flaky(id) {
+		if _, ok := m.recorded.Results[id]; !ok && (got == results.Fail || got == results.NotRun) && !v.flaky(id) {
 			ids = append(ids, id)
 		}
+	}
+	if len(ids) == 0 && m.statusDiffers() {
+		ids = append(ids, statusOf(m.run.Label))
 	}
 	slices.Sort(ids)
 	return ids
 }
+
+// statusDiffers tells a command that ends in success where it failed, or the
+// other way round. Beside equal tests that is what ran after them, a linter say.
+func (m measuredCheck) statusDiffers() bool {
+	return m.recorded != nil && (m.recorded.Exit == 0) != (m.run.Exit == 0)
+}
+
+// statusOf is how the exit status of a check is told from its tests.
+func statusOf(label string) string { return label + " (exit status)" }
 
 // editsByChecks finds what the checks changed in the tree. A person typing
 // meanwhile looks the same, and is as inconclusive.

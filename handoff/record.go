@@ -69,8 +69,9 @@ type Measured struct {
 	Snapshot    string     `json:"snapshot"`
 	Checks      []CheckRun `json:"checks"`
 	Uncommitted int        `json:"uncommitted"` // files that differ from Head
-	// Nested identifies what each nested repository held, by its path.
-	Nested map[string]string `json:"nested,omitempty"`
+	// Nested identifies what each nested repository held, by its path; nil
+	// where that wasn't measured.
+	Nested map[string]string `json:"nested,omitzero"`
 }
 
 // Failure is a test that fails, with the reason as the agent knows it.

@@ -3,6 +3,7 @@ package handoff
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type Trees interface {
 	// ChangedSince lists the files that differ between a commit of the user's
 	// repository and a tree; false if the commit is gone.
 	ChangedSince(ctx context.Context, dir, repo, baseCommit, tree string) ([]string, bool, error)
+	// Content writes a file's bytes, by the id that a Change has of it.
+	Content(ctx context.Context, repo, id string, w io.Writer) error
 }
 
 // VerifyRequest is everything a verification looks at.
@@ -33,8 +36,10 @@ type VerifyRequest struct {
 	DecodeErr error    // why a stored record couldn't be read
 	Dir       string
 	Base      string // commit where the goal started; "" if unknown
-	BaseTree  string // without a repository: the tree of its first snapshot
+	BaseTree  string // of the first snapshot: the base where there is no commit, or it is gone
 	Checks    []CheckSpec
+	// Recorded, where given, says how a recorded check runs that isn't among Checks.
+	Recorded func(CheckRun) CheckSpec
 	// Owns, Shares and Untested are globs; Flaky are test IDs.
 	Owns, Shares, Untested, Flaky []string
 	OthersOwn                     map[string][]string // workspace → its globs, same worktree
@@ -42,6 +47,8 @@ type VerifyRequest struct {
 	ChangedBy map[string]string
 	// Origins, where given, tells who made the changes and when, by path.
 	Origins func(context.Context, []snapshot.Change) map[string]Origin
+	// Commits, where given, are the messages of the commits since the recorded one.
+	Commits func(ctx context.Context, since string) []string
 	Quick   bool // run no check, or the quick ones alone
 	// QuickTree, with Quick, has the checks that are marked quick run: it is the tree that Runner's Dir holds, which is
 	// the present one and not the record's.
@@ -152,6 +159,7 @@ func (v *verifier) steps(ctx context.Context) {
 	}
 	v.content(ctx)
 	v.ownership(ctx)
+	v.attempts(ctx)
 	if len(v.Checks) == 0 && len(v.Record.Measured.Checks) == 0 {
 		v.find(Uncovered, "checks", "", "", "nothing tests this workspace")
 		return
@@ -268,8 +276,11 @@ func orDetached(branch string) string {
 }
 
 // flaky tells whether a person listed the test as such.
-func (v *verifier) flaky(id string) bool {
-	return slices.ContainsFunc(v.Flaky, func(f string) bool {
+func (v *verifier) flaky(id string) bool { return Listed(v.Flaky, id) }
+
+// Listed tells whether a list has a test's ID, or an end of it cut at a '/', '.' or ':'.
+func Listed(list []string, id string) bool {
+	return slices.ContainsFunc(list, func(f string) bool {
 		head, ok := strings.CutSuffix(id, f)
 		return ok && f != "" && (head == "" || strings.ContainsRune("/.:", rune(head[len(head)-1])))
 	})

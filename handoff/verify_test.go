@@ -3,6 +3,7 @@ package handoff
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -41,12 +42,27 @@ func (g gitTrees) Diff(_ context.Context, repo, a, b string) ([]snapshot.Change,
 	if a == "" {
 		a = "4b825dc642cb6eb9a060e54bf8d69288fbee4904" // the empty tree
 	}
-	out, err := g.git(repo, "diff-tree", "-r", "--name-only", a, b)
+	out, err := g.git(repo, "diff-tree", "-r", "--no-abbrev", a, b)
 	var changes []snapshot.Change
-	for _, p := range strings.Fields(out) {
-		changes = append(changes, snapshot.Change{Path: p, Kind: "modified"})
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		gone := func(id string) string { return strings.TrimRight(id, "0") }
+		c := snapshot.Change{Path: f[5], Kind: "modified", From: f[2], To: f[3]}
+		if gone(c.From) == "" {
+			c.From = ""
+		}
+		if gone(c.To) == "" {
+			c.To = ""
+		}
+		changes = append(changes, c)
 	}
 	return changes, err
+}
+
+func (g gitTrees) Content(_ context.Context, repo, id string, w io.Writer) error {
+	out, err := g.git(repo, "cat-file", "blob", id)
+	_, _ = io.WriteString(w, out)
+	return err
 }
 
 func (g gitTrees) Has(_ context.Context, repo, object string) bool {

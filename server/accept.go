@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -184,8 +185,8 @@ func (s *Server) mergeInClone(ctx context.Context, d delivery, to workspace.Defi
 	return gitIn(ctx, dir, "rev-parse", "HEAD")
 }
 
-// verifyMerge runs the receiver's checks and the delivered ones on the merge. A failure that neither side's record
-// knows is a contradiction; what was not re-run doesn't count.
+// verifyMerge runs the receiver's checks and the delivered ones on the merge. A result that neither side's record has
+// is a contradiction; what was not run again doesn't count.
 func (s *Server) verifyMerge(ctx context.Context, d delivery, to workspace.Definition, dir string) ([]handoff.Finding, error) {
 	leave, err := s.checks.enter(ctx)
 	if err != nil {
@@ -199,63 +200,119 @@ func (s *Server) verifyMerge(ctx context.Context, d delivery, to workspace.Defin
 	if err != nil {
 		return nil, err
 	}
-	known := outcomes(delivered.Measured)
-	if own, _, err := s.inForce(to.Name); err == nil && own != nil {
-		for id, o := range outcomes(own.Measured) {
-			if o == results.Fail || known[id] == "" {
-				known[id] = o
-			}
-		}
-	}
 	may, err := s.allowedCommands(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	run := s.checkRunner(to, dir)
-	var out []handoff.Finding
 	if may.setup != "" {
 		if r := run.Run(ctx, handoff.CheckSpec{Label: "setup", Cmd: may.setup, Results: "exit", Env: to.CheckEnv}); r.Exit != 0 {
 			return []handoff.Finding{{Kind: string(handoff.Inconclusive), Subject: "setup", Found: "failed", Note: r.Tail}}, nil
 		}
 	}
-	specs := checkSpecs(to)
-	ran := map[string]bool{}
-	for _, c := range specs {
-		ran[c.Cmd] = true
+	sides := []handoff.Measured{delivered.Measured}
+	if own, _, err := s.inForce(to.Name); err == nil && own != nil {
+		sides = append(sides, own.Measured)
 	}
+	m := mergeRun{flaky: to.Flaky, specs: s.mergeChecks(ctx, to, delivered, may)}
+	if len(m.specs) == 0 {
+		return []handoff.Finding{{Kind: string(handoff.Uncovered), Subject: "merge", Note: "nothing tests the merge"}}, nil
+	}
+	m.remember(sides)
+	m.measure(ctx, run)
+	return m.findings, ctx.Err()
+}
+
+// mergeChecks are the receiver's own, and the delivered ones that a person allowed there.
+func (s *Server) mergeChecks(ctx context.Context, to workspace.Definition, delivered handoff.Record, may allowed) []handoff.CheckSpec {
+	specs := slices.DeleteFunc(checkSpecs(to), func(c handoff.CheckSpec) bool { return may.refused[c.Label] != "" })
 	refusedOnes := s.refusedChecks(ctx, to, delivered.Measured.Checks)
 	for _, c := range delivered.Measured.Checks {
-		if !ran[c.Cmd] && refusedOnes[c.Label] == "" {
+		if !slices.ContainsFunc(specs, c.RanAs) && refusedOnes[c.Label] == "" {
 			specs = append(specs, specOf(to, c))
 		}
 	}
-	if len(specs) == 0 {
-		return []handoff.Finding{{Kind: string(handoff.Uncovered), Subject: "merge", Note: "nothing tests the merge"}}, nil
-	}
-	now := map[string]results.Outcome{}
-	for _, spec := range specs {
-		r := run.Run(ctx, spec)
-		if r.Problem != "" {
-			out = append(out, handoff.Finding{Kind: string(handoff.Inconclusive), Subject: spec.Label, Found: r.Problem, Note: "on the merge: " + r.Note})
-		}
-		for id, o := range r.Results {
-			now[id] = o
-		}
-	}
-	return append(out, mergeFindings(known, now)...), ctx.Err()
+	return specs
 }
 
-// mergeFindings compares the merge's results with what both sides recorded.
-func mergeFindings(known, now map[string]results.Outcome) []handoff.Finding {
-	var out []handoff.Finding
-	for _, id := range sortedKeys(known) {
-		if got := now[id]; got != known[id] {
-			out = append(out, handoff.Finding{Kind: string(handoff.Contradicted), Subject: id, Recorded: string(known[id]), Found: orAbsent(string(got)), Note: "on the merge"})
+// mergeRun compares what the checks say of a merge with what both sides recorded.
+type mergeRun struct {
+	specs    []handoff.CheckSpec
+	flaky    []string
+	known    map[string]results.Outcome // by test, of those checks that are run again
+	findings []handoff.Finding
+}
+
+// remember takes what either side recorded; a failure that one of them knows is known.
+func (m *mergeRun) remember(sides []handoff.Measured) {
+	m.known = map[string]results.Outcome{}
+	for _, side := range sides {
+		var again []handoff.CheckRun
+		for _, c := range side.Checks {
+			if slices.ContainsFunc(m.specs, c.RanAs) {
+				again = append(again, c)
+				continue
+			}
+			m.find(handoff.Note, c.Label, "", "not run again", "its results don't count on the merge")
+		}
+		for id, o := range handoff.IDs(again) {
+			if o == results.Fail || m.known[id] == "" {
+				m.known[id] = o
+			}
+		}
+	}
+}
+
+func (m *mergeRun) find(kind handoff.Verdict, subject, recorded, found, note string) {
+	m.findings = append(m.findings, handoff.Finding{Kind: string(kind), Subject: subject, Recorded: recorded, Found: found, Note: strings.TrimSuffix("on the merge: "+note, ": ")})
+}
+
+func (m *mergeRun) measure(ctx context.Context, run *handoff.Runner) {
+	now, answered := m.results(ctx, run)
+	differing := m.differing(now)
+	if !answered || len(differing) == 0 {
+		return
+	}
+	again, answered := m.results(ctx, run) // two runs tell flaky from wrong
+	for _, id := range differing {
+		recorded := orAbsent(string(m.known[id]))
+		switch {
+		case !answered || again[id] != now[id]:
+			m.find(handoff.Inconclusive, id, recorded, "flaky", "two runs in a row differ")
+		case m.known[id] == "":
+			m.find(handoff.Contradicted, id, recorded, string(now[id]), "neither record knows this")
+		default:
+			m.find(handoff.Contradicted, id, recorded, orAbsent(string(now[id])), "")
+		}
+	}
+}
+
+// results runs the checks once; false where one gave no answer, which is then a finding.
+func (m *mergeRun) results(ctx context.Context, run *handoff.Runner) (map[string]results.Outcome, bool) {
+	var runs []handoff.CheckRun
+	answered := true
+	for _, spec := range m.specs {
+		r := run.Run(ctx, spec)
+		if r.Problem != "" {
+			m.find(handoff.Inconclusive, spec.Label, "", r.Problem, r.Note)
+			answered = false
+		}
+		runs = append(runs, r)
+	}
+	return handoff.IDs(runs), answered
+}
+
+// differing are the tests whose outcome neither side recorded, but for those that a person lists as flaky.
+func (m *mergeRun) differing(now map[string]results.Outcome) []string {
+	var out []string
+	for _, id := range sortedKeys(m.known) {
+		if now[id] != m.known[id] && !handoff.Listed(m.flaky, id) {
+			out = append(out, id)
 		}
 	}
 	for _, id := range sortedKeys(now) {
-		if known[id] == "" && now[id] == results.Fail {
-			out = append(out, handoff.Finding{Kind: string(handoff.Contradicted), Subject: id, Recorded: "absent", Found: "fail", Note: "on the merge: neither record knows this failure"})
+		if (now[id] == results.Fail || now[id] == results.NotRun) && m.known[id] == "" && !handoff.Listed(m.flaky, id) {
+			out = append(out, id)
 		}
 	}
 	return out

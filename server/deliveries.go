@@ -260,12 +260,12 @@ func stateOf(snap snapshot.Snapshot, r handoff.Record) snapshot.State {
 // specOf is a recorded check as the receiver runs it: by its own settings where it has the same command.
 func specOf(to workspace.Definition, c handoff.CheckRun) handoff.CheckSpec {
 	for _, own := range checkSpecs(to) {
-		if own.Cmd == c.Cmd {
+		if c.RanAs(own) {
 			own.Label = c.Label
 			return own
 		}
 	}
-	spec := handoff.CheckSpec{Label: c.Label, Cmd: c.Cmd, Timeout: to.CheckTimeout, Env: to.CheckEnv}
+	spec := handoff.CheckSpec{Label: c.Label, Cmd: c.Cmd, Results: to.Results, Timeout: to.CheckTimeout, Env: to.CheckEnv}
 	if c.Cwd != "." {
 		spec.Dir = c.Cwd
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -235,7 +236,7 @@ func (s *Server) carry(ctx context.Context, name string, q recordRequest, progre
 	if err := problems(name, m.measured); err != nil {
 		return handoff.Record{}, err
 	}
-	if diff := changedResults(old.Measured, m.measured); len(diff) > 0 {
+	if diff := changedResults(*old, m.measured, d.Flaky); len(diff) > 0 {
 		return handoff.Record{}, refused(fmt.Sprintf("`perdure handoff repair %s --explain 'SUBJECT: why' …` answers each finding", name),
 			"results changed, so the claims can't be carried:\n  %s", strings.Join(diff, "\n  "))
 	}
@@ -251,18 +252,28 @@ func (s *Server) carry(ctx context.Context, name string, q recordRequest, progre
 	return r, err
 }
 
-// changedResults lists the tests whose outcome differs between two measurements, either way.
-func changedResults(before, after handoff.Measured) []string {
-	was, is := outcomes(before), outcomes(after)
+// changedResults lists what stands against a record's claims: tests whose outcome differs, either way, failures that
+// it doesn't name, and what it says was not attempted and passes now. A new test that passes contradicts nobody.
+func changedResults(old handoff.Record, after handoff.Measured, flaky []string) []string {
+	was, is := outcomes(old.Measured), outcomes(after)
 	var out []string
 	for id, o := range was {
-		if is[id] != o {
+		if is[id] != o && !handoff.Listed(flaky, id) {
 			out = append(out, fmt.Sprintf("%s: %s → %s", id, o, orNothing(string(is[id]))))
 		}
 	}
 	for id, o := range is {
-		if _, ok := was[id]; !ok {
+		_, known := was[id]
+		news := o == results.Fail || o == results.NotRun || slices.Contains(old.Claim.NotAttempted, id)
+		if !known && news && !handoff.Listed(flaky, id) {
 			out = append(out, fmt.Sprintf("%s: new → %s", id, o))
+		}
+	}
+	for _, c := range after.Checks {
+		for _, before := range old.Measured.Checks {
+			if before.Cmd == c.Cmd && before.Cwd == c.Cwd && len(out) == 0 && (before.Exit == 0) != (c.Exit == 0) && len(flaky) == 0 {
+				out = append(out, fmt.Sprintf("%s: exit status %d → %d", c.Label, before.Exit, c.Exit))
+			}
 		}
 	}
 	return sorted(out)

@@ -12,6 +12,7 @@ import (
 
 	"perdure/handoff"
 	"perdure/server/store"
+	"perdure/snapshot"
 )
 
 // override is a person's word that work goes on although the record doesn't hold. It covers what the halt's report
@@ -24,6 +25,7 @@ type override struct {
 	Verdict  handoff.Verdict   `json:"verdict"`
 	Record   string            `json:"record"`
 	Findings []handoff.Finding `json:"findings"`
+	Changes  []snapshot.Change `json:"changes,omitempty"` // with the content that the person knew of
 }
 
 // covers says whether everything that would halt was there when the person decided.
@@ -37,11 +39,24 @@ func (o override) covers(rep handoff.Report) bool {
 		}
 		if !slices.ContainsFunc(o.Findings, func(g handoff.Finding) bool {
 			return g.Kind == f.Kind && g.Subject == f.Subject && g.Found == f.Found
-		}) {
+		}) || !o.knew(rep.Changes, f.Subject) {
 			return false
 		}
 	}
 	return true
+}
+
+// knew says whether a file is as it was then; what is no changed file, or was overridden before contents were kept, is.
+func (o override) knew(now []snapshot.Change, path string) bool {
+	content := func(all []snapshot.Change) string {
+		for _, c := range all {
+			if c.Path == path {
+				return c.To
+			}
+		}
+		return ""
+	}
+	return len(o.Changes) == 0 || content(o.Changes) == content(now)
 }
 
 // overrides are all that were ever logged for a workspace, oldest first.
@@ -103,7 +118,7 @@ func (c *call) override(ctx context.Context, name, because string, h *store.Halt
 	if err := json.Unmarshal(h.Report, &rep); err != nil {
 		return fmt.Errorf("read the report of the halt: %w", err)
 	}
-	o.Findings = rep.Findings
+	o.Findings, o.Changes = rep.Findings, rep.Changes
 	data, err := json.Marshal(o)
 	if err != nil {
 		return fmt.Errorf("encode the override: %w", err)

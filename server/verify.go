@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -203,6 +205,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, sc scop
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
 		Quick: sc != scopeFull, QuickTree: on.quickTree, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Unready: on.unready,
 		Snapshots: s.snaps, Runner: on.run, Now: time.Now, Origins: s.originsFor(d, record),
+		Commits: commitsSince(d.Dir), Recorded: func(c handoff.CheckRun) handoff.CheckSpec { return specOf(d, c) },
 	}), nil
 }
 
@@ -261,11 +264,22 @@ func (s *Server) checkRunner(d workspace.Definition, dir string) *handoff.Runner
 	return r
 }
 
-// baseTree is where edited files count from without a repository: the first snapshot.
-func (s *Server) baseTree(d workspace.Definition) string {
-	if d.Base != "" {
-		return ""
+// maxCommits bounds how many commits since a record are read.
+const maxCommits = 500
+
+// commitsSince reads the messages of the commits in dir that a recorded one is not among, nor before.
+func commitsSince(dir string) func(context.Context, string) []string {
+	return func(ctx context.Context, since string) []string {
+		out, err := gitIn(ctx, dir, "log", "-z", "--no-show-signature", "--no-mailmap", "--no-color", "--max-count="+strconv.Itoa(maxCommits), "--format=%B", since+"..HEAD", "--")
+		if err != nil {
+			return nil // the commit is gone, which the verifier notes itself
+		}
+		return strings.Split(out, "\x00")
 	}
+}
+
+// baseTree is where edited files count from without a repository, or once the base commit is gone: the first snapshot.
+func (s *Server) baseTree(d workspace.Definition) string {
 	list, err := s.store.Snapshots(d.Name)
 	if err != nil {
 		return ""

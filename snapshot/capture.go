@@ -97,11 +97,8 @@ func (t *measured) state() State {
 
 // inner names each nested repository with an id of its content.
 func (t *measured) inner() map[string]string {
-	var out map[string]string
+	out := map[string]string{}
 	for _, n := range t.nested {
-		if out == nil {
-			out = map[string]string{}
-		}
 		at := strings.TrimPrefix(strings.TrimPrefix(n.place.dir, t.place.dir), "/")
 		out[shown(at)] = strings.TrimSuffix(n.tree+"+"+n.nestedID(), "+")
 	}

@@ -31,9 +31,28 @@ func (s *Store) Diff(ctx context.Context, repo, treeA, treeB string) ([]Change, 
 		if len(meta) != 5 {
 			return nil, fmt.Errorf("diff: unexpected record %q", parts[i])
 		}
-		changes = append(changes, Change{Path: parts[i+1], Kind: changeKind(meta)})
+		changes = append(changes, Change{Path: parts[i+1], Kind: changeKind(meta), From: existing(meta[2]), To: existing(meta[3])})
 	}
 	return changes, nil
+}
+
+// existing is "" for the id that stands for none.
+func existing(id string) string {
+	if strings.Trim(id, "0") == "" {
+		return ""
+	}
+	return id
+}
+
+// Content writes a file's bytes, by the id that a Change has of it, to w.
+func (s *Store) Content(ctx context.Context, repo, id string, w io.Writer) error {
+	if !repoID(repo) || !hexID(id) {
+		return fmt.Errorf("object %q: %w", id, ErrNotFound)
+	}
+	if err := s.git(repo).stream(ctx, strings.NewReader(""), w, "cat-file", "blob", id); err != nil {
+		return fmt.Errorf("object %s: %w", id, err)
+	}
+	return nil
 }
 
 func changeKind(meta []string) string {

@@ -117,4 +117,7 @@ type CaptureRequest struct {
 type Change struct {
 	Path string `json:"path"`
 	Kind string `json:"kind"`
+	// From and To are the objects of the store, "" where there is none.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
 }
