@@ -154,6 +154,10 @@ func brokenPackage(set map[string]results.Outcome, id string) results.Outcome {
 		if o := set[id[:i]]; o == results.Fail || o == results.NotRun {
 			return o
 		}
+		// A module that can't be imported is named without the package it is in.
+		if o := set[id[strings.LastIndexAny(id[:i], "./")+1:i]]; o == results.Fail {
+			return o
+		}
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func (v *verifier) content(ctx context.Context) {
 		v.find(Invalid, "tree", short(m.Tree), short(v.state.Tree), note)
 		return
 	}
-	v.rep.Changes = slices.DeleteFunc(changes, func(c snapshot.Change) bool { return v.noEdit(ctx, c) })
+	v.rep.Changes = slices.DeleteFunc(changes, func(c snapshot.Change) bool { return v.noEdit(ctx, c) || v.sameWithin(c) })
 	if len(v.rep.Changes) == 0 {
 		v.moved = false
 		return
@@ -183,6 +183,16 @@ func (v *verifier) origins(ctx context.Context) map[string]Origin {
 	}
 	v.ChangedBy = by
 	return found
+}
+
+// sameWithin notes a repository within that has another commit of the same content.
+func (v *verifier) sameWithin(c snapshot.Change) bool {
+	was, known := v.Record.Measured.Nested[c.Path]
+	if now, ok := v.state.Inner[c.Path]; !known || !ok || was != now || c.From == "" || c.To == "" {
+		return false
+	}
+	v.find(Note, c.Path, short(c.From), short(c.To), "a repository within the directory: another commit of the same content")
+	return true
 }
 
 // noEdit tells a change that doesn't count: of a file that a check declares to

@@ -121,3 +121,42 @@ func TestAPendingRecordOutlivesItsServer(t *testing.T) {
 	b.event("recorded", 1)
 	b.want(0, "handoff", "show", "app", m[1])
 }
+
+// On a merge each test counts that ran on it: what a person lists as flaky stops nobody, what two runs differ about is
+// flaky, and results of a check that nobody ran again there say nothing, for better or worse.
+func TestAMergeCountsOnlyWhatRanOnIt(t *testing.T) {
+	fickle := "package app\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFickle(t *testing.T) {\n\tif _, err := os.Stat(os.Getenv(\"HOME\") + \"/bad\"); err == nil {\n\t\t_ = os.Remove(os.Getenv(\"HOME\") + \"/once\")\n\t\tt.Fatal()\n\t}\n}\n"
+	conflict := func(b *box) { // the merge isn't either side's tree
+		b.write(b.app+"/c.go", "package app\n\nfunc Neg(a int) int { return -a }\n")
+		b.commit("receiver's own")
+	}
+	t.Run("a listed one", func(t *testing.T) {
+		b := twoBox(t)
+		conflict(b)
+		b.want(0, "set", "app", "--flaky", "TestFickle", "--setup", "touch "+b.dir+"/home/bad")
+		id := b.send("f_test.go", fickle)
+		if out := b.want(0, "accept", id, "--merge"); !strings.Contains(out, "TestFickle") {
+			t.Errorf("it isn't told:\n%s", out)
+		}
+	})
+	t.Run("two runs differ", func(t *testing.T) {
+		b := twoBox(t)
+		conflict(b)
+		id := b.send("f_test.go", strings.Replace(fickle, "/once", "/bad", 1))
+		b.want(0, "set", "app", "--setup", "grep -q Neg c.go 2>/dev/null && touch "+b.dir+"/home/bad; true")
+		if out := b.want(13, "accept", id, "--merge"); !strings.Contains(out, "flaky") || !strings.Contains(out, "TestFickle") {
+			t.Errorf("flakiness on the merge isn't told:\n%s", out)
+		}
+	})
+	t.Run("a check that nobody runs there", func(t *testing.T) {
+		b := twoBox(t)
+		conflict(b)
+		b.want(0, "set", "app", "--check", "test -e never")
+		b.want(0, "handoff", "record", "app", "--failed", "check: not yet", "--next", "x", "--wait")
+		b.want(0, "set", "app", "--check", "go test ./...")
+		id := b.send("d_test.go", suiteOf("TestSide"))
+		if out := b.want(0, "accept", id, "--merge"); !strings.Contains(out, "not run again") {
+			t.Errorf("what doesn't count isn't told:\n%s", out)
+		}
+	})
+}

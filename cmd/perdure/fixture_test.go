@@ -82,7 +82,8 @@ func languages(t *testing.T) []language {
 type project struct {
 	*box
 	language
-	name, dir string // the workspace, and its directory
+	name, dir string   // the workspace, and its directory
+	wants     []string // flags of its record
 }
 
 // git runs git in the project with a name and an address.
@@ -182,7 +183,7 @@ func (f *fixtures) bare(l language) *project {
 
 func (p *project) record() {
 	p.t.Helper()
-	p.want(0, "handoff", "record", p.name, "--next", "go on", "--wait")
+	p.want(0, append([]string{"handoff", "record", p.name, "--next", "go on", "--wait"}, p.wants...)...)
 }
 
 // report verifies in full; the verdict, and its findings.
