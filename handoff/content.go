@@ -239,8 +239,7 @@ func Declared(dir string, checks []CheckSpec, file string) bool {
 
 func declared(checks []CheckSpec, file string) bool {
 	return slices.ContainsFunc(checks, func(c CheckSpec) bool {
-		glob, ok := strings.CutPrefix(c.Results, "junit:")
-		return ok && owned([]string{path.Join(c.Dir, glob)}, file)
+		return slices.ContainsFunc(c.resultGlobs(), func(glob string) bool { return owned([]string{path.Join(c.Dir, glob)}, file) })
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,6 +33,7 @@ type CheckSpec struct {
 	Env                 []string // names of variables it gets besides the usual ones
 	Timeout             time.Duration
 	Quick               bool
+	Printed             bool // "auto" takes what is printed, not the files that Cmd names
 }
 
 // Progress is told while a check runs.
@@ -87,9 +87,7 @@ func (r *Runner) Run(ctx context.Context, spec CheckSpec) CheckRun {
 	if c.result.Where == "" {
 		c.result.Where = "tree"
 	}
-	if glob, ok := strings.CutPrefix(spec.Results, "junit:"); ok {
-		c.before = stamps(c.dir, glob)
-	}
+	c.before = c.resultStamps()
 	if c.spec.Timeout <= 0 {
 		c.spec.Timeout = defaultTimeout
 	}
@@ -265,13 +263,13 @@ func (c *run) parse(ctx context.Context, output []byte) {
 		c.problem(ProblemUnreadable, err.Error())
 		return
 	}
-	set, err := results.Parse(c.spec.Results, output, files, c.result.Exit, c.spec.Label)
+	set, err := c.parseResults(output, files)
 	c.result.Tool, c.result.Results = set.Tool, set.Tests
 	c.note(set.Note)
 	switch {
 	case err != nil:
 		c.problem(ProblemUnreadable, err.Error())
-	case c.before != nil && len(files) == 0:
+	case c.stale(set, files):
 		c.problem(ProblemStale, "")
 	case len(set.Tests) == 0:
 		c.problem(ProblemNoTests, "")
@@ -306,30 +304,4 @@ func (c *run) search() string {
 		return c.Path
 	}
 	return os.Getenv("PATH")
-}
-
-// resultFiles reads the declared files that this run wrote.
-func (c *run) resultFiles() (map[string][]byte, error) {
-	glob, ok := strings.CutPrefix(c.spec.Results, "junit:")
-	if !ok {
-		return nil, nil
-	}
-	files := map[string][]byte{}
-	for name, stamp := range stamps(c.dir, glob) {
-		if old, ok := c.before[name]; ok && old == stamp {
-			continue
-		}
-		if stamp.size > outputLimit {
-			return nil, fmt.Errorf("%s is larger than %d MiB", name, outputLimit>>20)
-		}
-		data, err := os.ReadFile(filepath.Join(c.dir, name))
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("result file: %w", err)
-		}
-		files[name] = data
-	}
-	return files, nil
 }

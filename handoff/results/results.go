@@ -138,6 +138,11 @@ func (s *Set) failures() int {
 // read at all; Set then still holds what could be.
 func Parse(spec string, output []byte, files map[string][]byte, exit int, label string) (Set, error) {
 	set, err := parse(spec, output, files, exit, label)
+	return finish(set, exit, label), err
+}
+
+// finish puts in what the status and a run cut short say.
+func finish(set Set, exit int, label string) Set {
 	if exit != 0 && set.failures() == 0 && !nothingRan(set, exit) {
 		set.add(label, Fail)
 	}
@@ -145,7 +150,7 @@ func Parse(spec string, output []byte, files map[string][]byte, exit int, label 
 		set.add(label, NotRun)
 		set.say("stopped: " + set.Stopped)
 	}
-	return set, err
+	return set
 }
 
 func (s *Set) say(note string) {
@@ -249,13 +254,13 @@ func parseGo(output []byte) (Set, bool) {
 	return parseGoText(output)
 }
 
-// recognise takes every form it finds: a check may run the tests of two languages.
-func recognise(output []byte, exit int, label string) Set {
+// recognise takes every form it finds, but for those of the tools left out: a check may run the tests of two languages.
+func recognise(output []byte, exit int, label string, leftOut ...string) Set {
 	var all Set
 	for _, p := range []func([]byte) (Set, bool){parseGo, parseCargo, parsePytest, parseUnittest, parseSpec, recogniseTAP} {
 		set, ok := p(output)
 		switch {
-		case !ok:
+		case !ok, slices.Contains(leftOut, set.Tool):
 		case all.Tests == nil:
 			all = set
 		default:
