@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // cage is a cgroup (version 2) that a check has to itself: the kernel keeps its processes together, and ends them at once.
@@ -44,6 +46,22 @@ func newCage(name string, l Limits) (*cage, error) {
 		c.put("memory.oom.group", "1")
 	}
 	return c, nil
+}
+
+// endCage ends what is left in a check's cgroup, and removes it, for a supervisor that was killed.
+func endCage(name string) {
+	parent, err := ownCgroup()
+	if err != nil {
+		return
+	}
+	c := &cage{path: filepath.Join(parent, "perdure-check-"+name)}
+	for range 200 {
+		c.kill()
+		if err := os.Remove(c.path); err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // a killed process needs a moment to go, and isn't our child
+	}
 }
 
 // put writes a file of the cgroup. One that isn't there is no fault: then that limit is only watched.

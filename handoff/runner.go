@@ -199,6 +199,7 @@ func (c *run) wait(ctx context.Context, s *supervised) error {
 // take reads the ending of a check; ok is false if its supervisor ended without telling one.
 func (c *run) take(e ending, ok bool) error {
 	if !ok {
+		endCage(c.mark)
 		endMarked(c.mark)
 		c.problem(ProblemKilled, "its supervisor was killed")
 		return nil

@@ -141,12 +141,17 @@ sys.stdout.write("up\n"); sys.stdout.flush(); sys.stdin.read()`)
 // A check that kills its supervisor gives no answer, and what still carries its mark ends.
 func TestACheckThatKillsItsSupervisor(t *testing.T) {
 	dir := t.TempDir()
-	run := runIn(t, dir, CheckSpec{Cmd: "kill -9 $PPID; sleep 1000", Timeout: time.Minute})
+	run := runIn(t, dir, CheckSpec{Cmd: "echo $PERDURE_CHECK; kill -9 $PPID; sleep 1000", Timeout: time.Minute})
 	if run.Problem != ProblemKilled || !strings.Contains(run.Note, "supervisor") {
 		t.Errorf("%+v", run)
 	}
 	if left := within(dir); len(left) > 0 {
 		t.Errorf("left: %s", left)
+	}
+	if parent, err := ownCgroup(); err == nil {
+		if _, err := os.Stat(filepath.Join(parent, "perdure-check-"+run.Tail)); run.Tail == "" || !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("its cgroup is left: %v", err)
+		}
 	}
 }
 
