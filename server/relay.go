@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"perdure/handoff"
 	"perdure/workspace"
 	"perdure/workspace/wire"
 )
@@ -59,7 +60,8 @@ type relay struct {
 	hello  wire.Hello
 	attach wire.Attach
 
-	keys chan chunk // what is typed while no session is joined
+	keys   chan chunk // what is typed while no session is joined
+	saying string     // what the next session that is joined is shown, once
 
 	mu      sync.Mutex
 	host    *wire.Conn   // the session's, nil while none is joined
@@ -67,6 +69,7 @@ type relay struct {
 	offered int          // how many of these the prompt has seen
 	waiting int          // bytes of them
 	typed   uint64       // end of the input that prompts or sessions have taken
+	sent    uint64       // end of the input that went to the session's host, in one piece with what it has taken
 	going   *string      // where the client wants to go
 	leave   func()       // ends the session's part, for going
 
@@ -185,7 +188,7 @@ func (l *relay) read(ctx context.Context) {
 		case wire.OutputAck, wire.Resize, wire.Signal:
 			l.toHost(f)
 		case wire.Go:
-			l.goTo(f.To)
+			l.wantsTo(ctx, f.To)
 		}
 		if err != nil || ctx.Err() != nil {
 			return
@@ -220,11 +223,11 @@ func (f typedInput) end() uint64 { return f.Offset + uint64(len(f.Data)) }
 func (l *relay) input(f wire.Input) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.host != nil {
-		_ = l.host.Write(f) // with mu held: what waited goes before what comes
+	if l.host != nil && l.going == nil {
+		l.toSession(f)
 		return
 	}
-	end := l.typed
+	end := max(l.typed, l.sent)
 	if n := len(l.pending); n > 0 {
 		end = l.pending[n-1].end()
 	}
@@ -302,21 +305,66 @@ func (l *relay) begin(host *wire.Conn, leave func()) {
 	<-l.settled
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.host, l.leave, l.sent = host, leave, l.typed
 	for _, f := range l.pending {
-		_ = host.Write(f.Input)
+		l.toSession(f.Input)
 	}
 	l.pending, l.offered, l.waiting = nil, 0, 0
-	l.host, l.leave = host, leave
 }
 
-// goTo leaves the session for another.
+// toSession hands input to the host; mu is held, so that what waited goes before what comes.
+func (l *relay) toSession(f wire.Input) {
+	if l.host.Write(f) == nil && f.Offset <= l.sent { // a host that is gone shows where it is read from
+		l.sent = max(l.sent, f.Offset+uint64(len(f.Data)))
+	}
+}
+
+// left counts what went to a session as taken, once its client has gone elsewhere. Else whoever asks next would wait
+// for input that the client has sent already.
+func (l *relay) left() {
+	l.mu.Lock()
+	l.typed = max(l.typed, l.sent)
+	end := l.typed
+	l.mu.Unlock()
+	_ = l.conn.Write(wire.InputAck{Offset: end}) // the client may be gone
+}
+
+// leaveTime is what a session's host has to take what was typed before its client goes elsewhere.
+const leaveTime = time.Second
+
+// wantsTo goes where the client wants to. The session is left for the next one that needs a person only if there is one.
+func (l *relay) wantsTo(ctx context.Context, to string) {
+	if to != "@next" {
+		l.goTo(to)
+		return
+	}
+	l.s.wg.Go(func() {
+		name, err := l.find(ctx, to)
+		if err == nil {
+			l.goTo(name)
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.host != nil {
+			_ = l.host.Write(wire.Notice{Text: "perdure: " + handoff.Escape(err.Error()), Seconds: noticeSeconds}) // a host that is gone shows where it is read from
+		}
+	})
+}
+
+// goTo leaves the session for another, once its host has what was typed.
 func (l *relay) goTo(to string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.leave != nil {
-		l.going = &to
-		l.leave()
+	if l.leave == nil || l.going != nil {
+		return
 	}
+	l.going = &to
+	if l.typed >= l.sent {
+		l.leave()
+		return
+	}
+	time.AfterFunc(leaveTime, l.leave)
 }
 
 // drawn writes text for people as the client's terminal shows it.

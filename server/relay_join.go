@@ -7,16 +7,24 @@ import (
 	"path/filepath"
 	"time"
 
+	"perdure/handoff"
 	"perdure/workspace"
 	"perdure/workspace/journal"
 	"perdure/workspace/wire"
 )
 
-// run shows one workspace after the other, until one is left for good.
+// run shows one workspace after the other, until one is left for good. Who wants to go where there is nothing, or
+// thinks better of it in the picker, is back where they were.
 func (l *relay) run(ctx context.Context, name string) Exit {
-	next := &name
+	next, shown := &name, ""
 	for {
 		to, err := l.find(ctx, *next)
+		if shown != "" && ctx.Err() == nil && (err != nil || to == "") {
+			if err != nil {
+				l.saying = "perdure: " + handoff.Escape(err.Error())
+			}
+			to, err = shown, nil
+		}
 		if err != nil {
 			return l.fault(err)
 		}
@@ -24,6 +32,7 @@ func (l *relay) run(ctx context.Context, name string) Exit {
 			l.farewell(Exit{})
 			return Exit{}
 		}
+		shown = to
 		exit, going, err := l.show(ctx, to)
 		switch {
 		case ctx.Err() != nil:
@@ -34,6 +43,7 @@ func (l *relay) run(ctx context.Context, name string) Exit {
 			l.farewell(exit)
 			return exit
 		}
+		l.left()
 		next = going
 		l.mu.Lock()
 		l.hello.Session, l.attach.Resume, l.attach.From = "", !l.hello.Terminal, 0
@@ -145,7 +155,12 @@ func (l *relay) join(ctx context.Context, a *attachment, sp *space, sess *worksp
 
 	resumed := l.hello.Session == sess.ID
 	var notice <-chan string
-	if !resumed {
+	if said := l.saying; said != "" {
+		l.saying = ""
+		one := make(chan string, 1)
+		one <- said
+		notice = one
+	} else if !resumed {
 		notice = a.quick(ctx)
 	}
 	if err := l.introduce(conn, sess); err != nil {
@@ -253,7 +268,10 @@ func (l *relay) forward(ctx context.Context, host *wire.Conn, sess *workspace.Se
 func (l *relay) taken(end uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.typed = max(l.typed, end)
+	l.typed, l.sent = max(l.typed, end), max(l.sent, end)
+	if l.going != nil && l.leave != nil && l.typed >= l.sent {
+		l.leave()
+	}
 }
 
 // hostGone tells a session that ended while its host had no time to write out the rest from one that was lost.

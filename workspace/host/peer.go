@@ -48,10 +48,14 @@ func (h *host) greet(v *viewer, f wire.Hello) bool {
 		p = &peer{typed: f.Input}
 		h.peers[f.Client] = p
 	}
-	if f.Number < p.number || p.viewer != nil && f.Number == p.number {
+	if f.Number < p.number { // the same number again is the same connection's relay, which was elsewhere meanwhile
 		h.mu.Unlock()
 		_ = v.w.Write(fenced)
 		return false
+	}
+	if p.mu.TryLock() { // else input is under way, and says by itself how far it came
+		p.typed = max(p.typed, f.Input) // what the relay asked of the person never comes here
+		p.mu.Unlock()
 	}
 	old := p.viewer
 	p.number, p.viewer, p.seen = f.Number, v, time.Now()
