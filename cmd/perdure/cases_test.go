@@ -37,7 +37,7 @@ var cases = map[string][]string{
 	"22 not attempted, and there":                      {"TestWhatWasNotAttemptedAndIsThere"},
 	"23 done already":                                  {"TestTheNextStepIsDoneAlready", "TestACommandNeedsConsentByItsHash"},
 	"24 delivered and merged":                          {"TestADeliveryIsVerifiedAndThenMerged", "TestAMergeThatDoesNotHoldTouchesNothing", "TestAMergeCountsOnlyWhatRanOnIt"},
-	"25 the check misbehaves":                          {"TestRunProblems", "TestNothingSurvives"},
+	"25 the check misbehaves":                          {"TestACheckEndsAtTheBoxsLimits", "TestACheckThatIgnoresTermEndsAtItsTimeout", "TestNothingOfACheckSurvives"},
 	"verification changes nothing":                     {"TestVerificationChangesNothing", "TestACheckThatEditsFilesGivesNoAnswer"},
 	"no check at all":                                  {"TestWithoutACheckNothingHalts"},
 	"no false alarm":                                   {"TestAnHonestRecordHolds", "TestASecondRunOfAToolWithCachesHolds"},
