@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/signal"
 	"sort"
+
+	"perdure/handoff"
 )
 
 // bench is one subcommand; each has a file of its own.
@@ -34,6 +36,9 @@ var own = map[string]func(args []string) error{
 }
 
 func main() {
+	if len(os.Args) == 2 && os.Args[1] == handoff.SuperviseCommand {
+		os.Exit(handoff.Supervise())
+	}
 	if len(os.Args) > 1 && own[os.Args[1]] != nil {
 		if err := own[os.Args[1]](os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, "perdure-bench:", err)

@@ -203,7 +203,7 @@ func traceRows(ctx context.Context, dir, what, command string, fill func(dir str
 	})
 	run := func(traced bool) func() error {
 		return func() error {
-			r := &handoff.Runner{Dir: repo, Trace: traced}
+			r := &handoff.Runner{Dir: repo, Trace: traced, Supervisor: []string{"/proc/self/exe", handoff.SuperviseCommand}}
 			if traced {
 				r.Edited, r.Content = edited, handoff.Content(ctx, store, state.Repo, state.Tree)
 			}
