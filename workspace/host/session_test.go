@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -180,6 +181,11 @@ func TestKilledHostLeavesATrueJournal(t *testing.T) {
 	}
 	c.drain()
 	_ = s.cmd.Wait()
+	for _, pid := range s.marked() { // where hang-ups are ignored, as below nohup, it would go on for ever
+		if n, err := strconv.Atoi(pid); err == nil {
+			_ = syscall.Kill(n, syscall.SIGKILL)
+		}
+	}
 	got := s.journal()
 	var want bytes.Buffer
 	for i := 0; want.Len() < len(got); i++ {
