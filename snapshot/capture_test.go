@@ -160,7 +160,7 @@ func TestRepositoryComesAndGoes(t *testing.T) {
 	f.write("a", "2")
 	after := f.capture()
 	changes, err := f.s.Diff(context.Background(), detached.Repo, detached.Tree, after.Tree)
-	if err != nil || fmt.Sprint(changes) != "[{a modified}]" {
+	if err != nil || told(changes) != "a modified" {
 		t.Fatal(changes, err)
 	}
 	all, err := f.s.List(context.Background(), "w")

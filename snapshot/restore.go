@@ -286,8 +286,8 @@ func (w *restoreWorker) file(t target, content io.Reader) error {
 		return w.create(root, base, t, content)
 	}
 	if info, err := root.Lstat(base); err == nil && info.IsDir() {
-		// Only an empty folder gives way: nothing of the user's is deleted.
-		if err := root.Remove(base); err != nil {
+		// Only a folder without a file gives way: nothing of the user's is deleted.
+		if err := giveWay(root, base); err != nil {
 			return fmt.Errorf("a folder that isn't empty is in its place: %w", err)
 		}
 	}

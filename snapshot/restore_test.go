@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func TestDiffAndResolve(t *testing.T) {
 	b := f.capture()
 	changes, err := f.s.Diff(context.Background(), a.Repo, a.Tree, b.Tree)
 	f.must(err)
-	if got := fmt.Sprint(changes); got != "[{a.txt modified} {dir/b.txt deleted} {gone mode} {n added}]" {
+	if got := told(changes); got != "a.txt modified, dir/b.txt deleted, gone mode, n added" {
 		t.Fatal(got)
 	}
 	snaps, err := f.s.List(context.Background(), "w")
@@ -161,5 +162,43 @@ func TestLedger(t *testing.T) {
 	read()
 	if len(got) != 1 {
 		t.Fatalf("%q", got)
+	}
+}
+
+// told is each change's path and kind.
+func told(changes []Change) string {
+	var out []string
+	for _, c := range changes {
+		out = append(out, c.Path+" "+c.Kind)
+	}
+	return strings.Join(out, ", ")
+}
+
+// An ignored folder with nothing in it stood in the way of a restore that needed its place for a file. One with a file
+// in it still does.
+func TestAFileTakesThePlaceOfAFolderOfEmptyFolders(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		f := newFixture(t)
+		f.repo()
+		f.write(".gitignore", "cache/\n")
+		f.write("place", "a file")
+		snap := f.capture()
+		f.must(os.Remove(filepath.Join(f.dir, "place")))
+		f.must(os.MkdirAll(filepath.Join(f.dir, "place", "cache", "deeper"), 0o755))
+		f.write("place/now", "a folder")
+		if held {
+			f.write("place/cache/deeper/kept", "ignored")
+		}
+		f.capture()
+		earlier, err := f.s.List(context.Background(), "w")
+		f.must(err)
+		plan, err := f.s.PlanRestore(context.Background(), snap, PlanRequest{Dir: f.dir, Earlier: earlier})
+		f.must(err)
+		_, err = f.s.Apply(context.Background(), plan, nil)
+		data, _ := os.ReadFile(filepath.Join(f.dir, "place"))
+		kept, _ := os.ReadFile(filepath.Join(f.dir, "place/cache/deeper/kept"))
+		if held && (err == nil || string(kept) != "ignored") || !held && (err != nil || string(data) != "a file") {
+			t.Errorf("held %v: %v; %q, %q", held, err, data, kept)
+		}
 	}
 }
