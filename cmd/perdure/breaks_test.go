@@ -171,6 +171,9 @@ func (b *box) close() {
 	}
 }
 
+// patience is what a process that ends by itself may take to.
+const patience = 15 * time.Second
+
 // ends says whether a process ends by itself within seconds, as a git whose server was killed does.
 func ends(pid string) bool {
 	n, err := strconv.Atoi(pid)
@@ -182,8 +185,16 @@ func ends(pid string) bool {
 		return errors.Is(err, unix.ESRCH)
 	}
 	defer unix.Close(fd)
-	ended, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 5000)
-	return err == nil && ended > 0
+	for late := time.Now().Add(patience); time.Now().Before(late); {
+		ended, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 1000)
+		if err != nil && !errors.Is(err, unix.EINTR) { // the runtime's own signals interrupt it
+			return false
+		}
+		if ended > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // processes are those whose environment names this box's state folder: whatever perdure started for it.
