@@ -16,8 +16,8 @@ import (
 	"perdure/workspace/agent"
 )
 
-// agents are the presets that `--agent` knows.
-func (s *Server) agents() (map[string]agent.Preset, error) { return agent.Presets() }
+// agents are the presets that `--agent` knows: the built-in ones and the configuration's.
+func (s *Server) agents() (map[string]agent.Preset, error) { return agent.With(s.conf().Agents) }
 
 // agentDir is where an agent's settings and its conversation's id are kept: outside of the tree, since nothing is
 // written there uninvited.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perdure/snapshot"
+	"perdure/workspace/agent"
 )
 
 // Settings are what the configuration file says of the server, by the names that it has there. DefaultSettings holds
@@ -27,7 +28,11 @@ type Settings struct {
 	Snapshots      SnapshotSettings `toml:"snapshots"`
 	Keep           KeepSettings     `toml:"keep"`
 	Journal        JournalSettings  `toml:"journal"`
+	Agents         AgentSettings    `toml:"agents"` // presets of the person's own, by name
 }
+
+// AgentSettings are the tables [agents.NAME] (workspace/agent/FORMAT.md).
+type AgentSettings map[string]agent.Preset
 
 // DoorSettings bound what those may do who are not inside yet, and how long silence is taken for life.
 type DoorSettings struct {
@@ -142,7 +147,8 @@ func (s Settings) Check() error {
 	if _, err := parseNetworks(d.PenaltyExempt); err != nil {
 		return fmt.Errorf("door.penalty_exempt: %w", err)
 	}
-	return nil
+	_, err := agent.With(s.Agents)
+	return err
 }
 
 func (s Settings) limits() snapshot.Limits {

@@ -26,8 +26,22 @@ func (a *app) agentCommand() *cobra.Command {
 		&cobra.Command{Use: "install PRESET", Short: "Wire an agent's hooks and MCP into the project in this folder",
 			Long: `Install merges perdure's hooks and its MCP server into the agent's own settings of the project in this folder,
 and shows what it writes. A session that perdure starts with --agent needs none of it.`,
-			Args: cobra.ExactArgs(1), ValidArgs: []string{"claude", "gemini"}, RunE: func(_ *cobra.Command, args []string) error { return a.agentInstall(args[0]) }})
+			Args: cobra.ExactArgs(1), ValidArgsFunction: installable, RunE: func(_ *cobra.Command, args []string) error { return a.agentInstall(args[0]) }})
 	return c
+}
+
+// installable completes the presets that keep settings in a project.
+func installable(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	all, err := presets()
+	if err == nil && len(args) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if len(all[name].Install) > 0 {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // agentEntry is one preset, as `agent list --json` promises it.
@@ -39,11 +53,20 @@ type agentEntry struct {
 	Hooks   bool   `json:"hooks"`
 }
 
+// presets are the built-in ones and those of the configuration.
+func presets() (map[string]agent.Preset, error) {
+	c, err := readSettings("")
+	if err != nil {
+		return nil, err
+	}
+	return agent.With(c.Agents)
+}
+
 func (a *app) agentList() error {
 	if err := a.notRemote("agent list"); err != nil {
 		return err
 	}
-	all, err := agent.Presets()
+	all, err := presets()
 	if err != nil {
 		return err
 	}
@@ -87,7 +110,7 @@ func (a *app) agentInstall(name string) error {
 	if err := a.notRemote("agent install"); err != nil {
 		return err
 	}
-	all, err := agent.Presets()
+	all, err := presets()
 	if err != nil {
 		return err
 	}

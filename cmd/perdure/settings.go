@@ -170,7 +170,24 @@ func appendRows(rows []row, prefix string, v reflect.Value, source func(string) 
 			rows = appendRows(rows, name+".", field, source)
 			continue
 		}
+		if field.Kind() == reflect.Map { // tables by names of the person's own: each is shown by the keys that it sets
+			for _, key := range slices.SortedFunc(slices.Values(field.MapKeys()), func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) }) {
+				rows = appendSet(rows, name+"."+key.String(), field.MapIndex(key), source(name))
+			}
+			continue
+		}
 		rows = append(rows, row{name, value{field.Interface(), source(name)}})
+	}
+	return rows
+}
+
+// appendSet adds a row for each key that a table sets.
+func appendSet(rows []row, prefix string, v reflect.Value, source string) []row {
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		tag, field := f.Tag.Get("toml"), v.FieldByIndex(f.Index)
+		if tag != "-" && !field.IsZero() {
+			rows = append(rows, row{prefix + "." + tag, value{field.Interface(), source}})
+		}
 	}
 	return rows
 }

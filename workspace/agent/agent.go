@@ -4,9 +4,11 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -43,6 +45,8 @@ var meanings = []string{Begin, Prompt, Working, Permission, Notification, Failur
 // Preset is one agent.
 type Preset struct {
 	Name         string            `toml:"-"`
+	Extends      string            `toml:"extends"`
+	Args         []string          `toml:"args"`
 	About        string            `toml:"about"`
 	Start        []string          `toml:"start"`
 	Resume       []string          `toml:"resume"`
@@ -94,24 +98,67 @@ func Decode(name string, data []byte) (Preset, error) {
 	return p, p.check()
 }
 
-// DecodeAll reads the tables [agents.NAME] of a configuration that holds nothing else.
-func DecodeAll(data []byte) (map[string]Preset, error) {
-	var file struct {
-		Agents map[string]Preset `toml:"agents"`
+// With are the built-in presets and a configuration's own, by name. An own one that extends a built-in, or has its
+// name, is that one but for the keys that it sets; its args follow the program's name in start and resume. The error
+// names the preset and the key that can't be meant.
+func With(own map[string]Preset) (map[string]Preset, error) {
+	all, err := Presets()
+	if err != nil {
+		return nil, err
 	}
-	d := toml.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&file); err != nil {
-		return nil, fmt.Errorf("agents: %w", err)
-	}
-	for name, p := range file.Agents {
+	builtin := maps.Clone(all)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		p := own[name]
 		p.Name = name
+		base, found := builtin[cmp.Or(p.Extends, name)]
+		switch {
+		case p.Extends != "" && !found:
+			return nil, fmt.Errorf("agent %q: extends %q, which is none of %s", name, p.Extends, strings.Join(slices.Sorted(maps.Keys(builtin)), ", "))
+		case found:
+			p = p.over(base)
+		case len(p.Start) == 0:
+			return nil, fmt.Errorf("agent %q: start or extends must say what runs", name)
+		}
+		p.Start, p.Resume = withArgs(p.Start, p.Args), withArgs(p.Resume, p.Args)
 		if err := p.check(); err != nil {
 			return nil, err
 		}
-		file.Agents[name] = p
+		all[name] = p
 	}
-	return file.Agents, nil
+	return all, nil
+}
+
+// over fills what p leaves out from another preset. Tables are merged key by key.
+func (p Preset) over(base Preset) Preset {
+	p.About = cmp.Or(p.About, base.About)
+	p.Conversation = cmp.Or(p.Conversation, base.Conversation)
+	p.Transcript = cmp.Or(p.Transcript, base.Transcript)
+	p.Context = cmp.Or(p.Context, base.Context)
+	if p.Start == nil {
+		p.Start = base.Start
+	}
+	if p.Resume == nil {
+		p.Resume = base.Resume
+	}
+	p.Env, p.Hooks = merged(base.Env, p.Env), merged(base.Hooks, p.Hooks)
+	p.Files, p.Install = merged(base.Files, p.Files), merged(base.Install, p.Install)
+	return p
+}
+
+func merged(base, more map[string]string) map[string]string {
+	out := maps.Clone(base)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, more)
+	return out
+}
+
+func withArgs(words, args []string) []string {
+	if len(words) == 0 {
+		return words
+	}
+	return slices.Concat(words[:1], args, words[1:])
 }
 
 func (p *Preset) check() error {

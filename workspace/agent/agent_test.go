@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -68,14 +69,40 @@ func TestAConversationThatIsGoneIsNotResumed(t *testing.T) {
 }
 
 func TestPresetsOfAConfiguration(t *testing.T) {
-	all, err := DecodeAll([]byte("[agents.mine]\nstart = [\"mine\", \"{brief}\"]\n[agents.mine.hooks]\nstopped = \"done\"\n"))
-	if err != nil || all["mine"].Start[0] != "mine" || all["mine"].Conversation != None {
-		t.Fatalf("%v, %v", all, err)
+	all, err := With(map[string]Preset{
+		"mine": {Start: []string{"mine", "{brief}"}, Hooks: map[string]string{"stopped": Done}},
+		"opus": {Extends: "claude", Args: []string{"--model", "opus"}, Env: map[string]string{"A": "b"}},
+		// A built-in's own name extends it.
+		"codex": {About: "Codex, full", Args: []string{"--full-auto"}},
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, bad := range []string{"[agents.mine]\nbegin = []", "[agents.mine]\nconversation = \"latest\"", "[agents.mine.hooks]\nx = \"y\"", "[agents.\"../x\"]\n", "[agents.m.files]\n\"../x\" = \"\""} {
-		if _, err := DecodeAll([]byte(bad)); err == nil {
-			t.Errorf("taken: %s", bad)
+	if p := all["mine"]; p.Start[0] != "mine" || p.Conversation != None || p.Name != "mine" {
+		t.Errorf("mine: %+v", p)
+	}
+	claude := all["claude"]
+	if p := all["opus"]; !slices.Equal(p.Start, slices.Concat([]string{"claude", "--model", "opus"}, claude.Start[1:])) || p.Resume[2] != "opus" ||
+		p.Hooks["Stop"] != Stop || p.Env["A"] != "b" || p.Transcript != claude.Transcript {
+		t.Errorf("opus: %+v", p)
+	}
+	if p := all["codex"]; p.About != "Codex, full" || p.Start[1] != "--full-auto" || p.Conversation != Captured {
+		t.Errorf("codex: %+v", p)
+	}
+	if p := claude; len(p.Start) != 7 || p.Env["A"] != "" {
+		t.Errorf("the built-in one was changed: %+v", p)
+	}
+	for name, bad := range map[string]Preset{
+		"nothing to run": {}, "no such base": {Extends: "clod"}, "conversation": {Start: []string{"x"}, Conversation: "latest"},
+		"meaning": {Extends: "claude", Hooks: map[string]string{"x": "y"}}, "file": {Start: []string{"x"}, Files: map[string]string{"../x": ""}},
+		"install": {Start: []string{"x"}, Files: map[string]string{"x": ""}, Install: map[string]string{"x": "/etc/x"}}, "empty program": {Start: []string{""}},
+	} {
+		if _, err := With(map[string]Preset{"m": bad}); err == nil || !strings.Contains(err.Error(), `"m"`) {
+			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := With(map[string]Preset{"../x": {Start: []string{"x"}}}); err == nil {
+		t.Error("a name that is a path")
 	}
 }
 
