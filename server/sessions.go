@@ -299,13 +299,18 @@ func (s *Server) mayStart(name string, repair bool) error {
 		"%s is halted: %s", name, h.Reason)
 }
 
-// sessionArgv starts the command through the login shell, so that the person's own set-up applies. perdure's
-// folder is put on PATH after the profile ran, since many a profile sets PATH anew.
+// sessionArgv starts the command through the login shell, so that the person's own set-up applies. PATH is put
+// together after the profile ran, since many a profile sets it anew: a command finds first what its workspace's checks
+// find, the person's shell what they are used to, and both find perdure.
 func (s *Server) sessionArgv(d workspace.Definition, shell bool) []string {
 	sh := loginShell()
-	path := "PATH=\"$PATH\":" + quote(filepath.Dir(s.opts.Executable)) + "; export PATH; "
+	own := ":" + quote(filepath.Dir(s.opts.Executable)) + "; export PATH; "
 	if shell || len(d.Command) == 0 {
-		return []string{sh, "-l", "-c", path + "exec " + quote(sh) + " -i"}
+		return []string{sh, "-l", "-c", `PATH="$PATH"` + own + "exec " + quote(sh) + " -i"}
+	}
+	path := `PATH="$PATH"` + own
+	if d.Path != "" {
+		path = "PATH=" + quote(d.Path) + `:"$PATH"` + own
 	}
 	words := make([]string, len(d.Command))
 	for i, w := range d.Command {
