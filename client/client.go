@@ -27,6 +27,7 @@ var ErrUnreachable = errors.New("can't reach the server")
 // Options say what to run, where and with what.
 type Options struct {
 	Socket string    // the server's unix socket; used where Host is empty
+	Drop   string    // the session's drop folder, for where a sandbox forbids the socket; "" is none
 	Host   string    // [USER@]HOST[:PORT], reached by the system's ssh
 	SSH    string    // the ssh program with its arguments, split as a shell would; empty means "ssh"
 	Args   []string  // the command's words

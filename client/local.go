@@ -32,6 +32,9 @@ func runLocal(ctx context.Context, o Options) (int, error) {
 
 func runSocket(ctx context.Context, o Options) (int, error) {
 	conn, err := dialSocket(ctx, o.Socket)
+	if forbidden(err) && o.Drop != "" && !o.TTY {
+		return runDrop(ctx, o)
+	}
 	if err != nil {
 		return 0, err
 	}

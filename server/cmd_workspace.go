@@ -308,6 +308,7 @@ func (c *call) remove(ctx context.Context, d workspace.Definition, purge bool) e
 	if err := c.s.forget(ctx, d.Name, purge); err != nil {
 		return err
 	}
+	removeAll(c.s.dropDir(d.Name))
 	if err := os.RemoveAll(c.s.workspaceDir(d.Name)); err != nil {
 		return fmt.Errorf("remove the session folders: %w", err)
 	}

@@ -68,6 +68,7 @@ type Server struct {
 	checks queue // the box's check queue: as many are inside as may run
 
 	deliveries deliveries
+	drops      *drops // nil where there can be none
 }
 
 // Run serves until ctx ends, then snapshots what changed and leaves the hosts running.
@@ -108,6 +109,9 @@ func Run(ctx context.Context, o Options) error {
 
 // serve adopts what lives, opens the doors and stays until ctx ends.
 func (s *Server) serve(ctx context.Context) error {
+	if s.drops = s.openDrops(); s.drops != nil {
+		s.wg.Go(func() { s.drops.run(ctx) })
+	}
 	if err := s.adopt(ctx); err != nil {
 		return err
 	}

@@ -152,6 +152,7 @@ func (s *Server) welcome(ctx context.Context, sp *space) {
 	}
 	switch sess.State {
 	case workspace.Live:
+		s.watchDrop(sp.name)
 		s.event(sp.name, "adopted", map[string]any{"session": sess.ID, "pid": sess.Pid})
 		s.wg.Go(func() { s.watch(ctx, sp, sess) })
 	case workspace.Lost:
@@ -273,6 +274,7 @@ func (s *Server) startSession(ctx context.Context, d workspace.Definition, o sta
 		req.Cols, req.Rows, req.Term = o.term.Cols, o.term.Rows, o.term.Term
 	}
 	req.Env = append(s.sessionEnv(d, id, req.Term, o), agentEnv...)
+	s.watchDrop(d.Name)
 	sess, err := workspace.Start(ctx, req)
 	if err != nil {
 		return nil, fmt.Errorf("start a session of %s: %w", d.Name, err)
@@ -353,6 +355,7 @@ func (s *Server) sessionEnv(d workspace.Definition, id, term string, o startOpti
 		"PERDURE_SESSION="+id,
 		"PERDURE_SOCKET="+sock,
 		"PERDURE_STATE="+s.opts.State,
+		"PERDURE_DROP="+s.dropDir(d.Name),
 		"PERDURE_BRIEF="+filepath.Join(s.workspaceDir(d.Name), "brief.md"),
 		"PERDURE_VERDICT="+string(verdict),
 	)

@@ -142,7 +142,7 @@ func (a *app) remote(ctx context.Context, args []string, tty, input bool) error 
 		if o.Socket, err = a.socket(); err != nil {
 			return err
 		}
-		o.Env = clientEnv()
+		o.Env, o.Drop = clientEnv(), os.Getenv("PERDURE_DROP")
 		if client.Terminal(a.stderr, a.stderr) {
 			o.Env = append(o.Env, "PERDURE_PROGRESS=1")
 		}

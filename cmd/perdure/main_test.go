@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv("GORACE") == "" {
 		_ = os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
-	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo, "claude": fakeClaude, "gemini": fakeClaude})
+	testscript.Main(m, map[string]func(){"perdure": main, "perdure-panics": panickingDemo, "perdure-sandboxed": sandboxed, "claude": fakeClaude, "gemini": fakeClaude})
 }
 
 // TestScript runs testdata/script/*.txtar, each with a home and a state folder of its own.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -34,7 +35,7 @@ func (a *app) mcpCommand() *cobra.Command {
 // call runs a command in the server with its output kept apart from this process's own.
 func (a *app) call(ctx context.Context, args []string, stdin []byte) (stdout, stderr []byte, status int, err error) {
 	var out, errOut bytes.Buffer
-	o := client.Options{Args: args, Stdout: &out, Stderr: &errOut, Env: clientEnv()}
+	o := client.Options{Args: args, Stdout: &out, Stderr: &errOut, Env: clientEnv(), Drop: os.Getenv("PERDURE_DROP")}
 	if stdin != nil {
 		o.Stdin = bytes.NewReader(stdin)
 	}

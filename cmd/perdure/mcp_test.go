@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -60,7 +61,7 @@ func TestAnAgentRecordsByMCP(t *testing.T) {
 		}
 	}
 	slices.Sort(names)
-	if got := strings.Join(names, " "); got != "brief handoff_record handoff_repair handoff_verify snapshot status" {
+	if got := strings.Join(names, " "); got != "accept brief deliver handoff_record handoff_repair handoff_verify inbox reject snapshot status" {
 		t.Fatalf("tools: %s", got)
 	}
 	if text, bad := tool(t, s, "brief", nil); bad || !strings.Contains(text, "add numbers") {
@@ -143,5 +144,56 @@ func TestMCPOutlivesMalformedMessages(t *testing.T) {
 	in.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after its input ended: %v", err)
+	}
+}
+
+// Agents hand work over by MCP alone: one delivers, the other sees it, verifies it, merges or turns it down.
+func TestAgentsDeliverByMCP(t *testing.T) {
+	b := newBox(t)
+	b.want(0, "new", "app", "--check", "go test -json ./...")
+	other := b.dir + "/other"
+	b.must(b.app, "git", "worktree", "add", "-q", "-b", "other", other)
+	b.want(0, "new", "other", "--dir", other, "--check", "go test -json ./...")
+	from, to := b.mcpClient(t.Context(), "app"), b.mcpClient(t.Context(), "other")
+	if text, bad := tool(t, from, "deliver", map[string]any{"to": "other"}); !bad || !strings.Contains(text, "record") {
+		t.Fatalf("nothing recorded, and delivered: %s", text)
+	}
+	b.write(b.app+"/more.go", "package app\n")
+	b.commit("more")
+	done := map[string]any{"passed": []string{"TestAdd"}, "finished": true}
+	send := func(message string) (id string) {
+		t.Helper()
+		if text, bad := tool(t, from, "handoff_record", done); bad {
+			t.Fatalf("record: %s", text)
+		}
+		text, bad := tool(t, from, "deliver", map[string]any{"to": "other", "message": message})
+		var d struct{ ID, State string }
+		if bad || json.Unmarshal([]byte(text), &d) != nil || d.State != "unverified" {
+			t.Fatalf("deliver: %s", text)
+		}
+		return d.ID
+	}
+	first := send("take it")
+	if text, bad := tool(t, to, "inbox", nil); bad || !strings.Contains(text, first) || !strings.Contains(text, "take it") {
+		t.Fatalf("inbox: %s", text)
+	}
+	if text, bad := tool(t, to, "reject", map[string]any{"id": first, "because": "not now"}); bad {
+		t.Fatalf("reject: %s", text)
+	}
+	if text, bad := tool(t, from, "inbox", nil); bad || !strings.Contains(text, "not now") {
+		t.Fatalf("the sender doesn't see why: %s", text)
+	}
+	if text, bad := tool(t, to, "accept", map[string]any{"id": send("again"), "merge": true}); bad || !strings.Contains(text, `"accepted"`) {
+		t.Fatalf("accept: %s", text)
+	}
+	if _, err := os.Stat(other + "/more.go"); err != nil {
+		t.Fatal("accepted with merge, and not merged:", err)
+	}
+	for name, args := range map[string]any{
+		"an unknown id": map[string]any{"id": "01NONE"}, "an id that is a flag": map[string]any{"id": "--merge"}, "no id": map[string]any{},
+	} {
+		if text, bad := tool(t, to, "accept", args); !bad || text == "" {
+			t.Errorf("%s was accepted: %s", name, text)
+		}
 	}
 }

@@ -54,6 +54,21 @@ type verify struct {
 	Quick bool `json:"quick,omitempty" jsonschema:"compare the tree only; run no check"`
 }
 
+type deliver struct {
+	To      string `json:"to" jsonschema:"the workspace that receives it"`
+	Message string `json:"message,omitempty" jsonschema:"what to tell the receiver"`
+}
+
+type accept struct {
+	ID    string `json:"id" jsonschema:"the delivery's id, as inbox lists it"`
+	Merge bool   `json:"merge,omitempty" jsonschema:"verify the merge too, and bring it into this tree if it holds"`
+}
+
+type reject struct {
+	ID      string `json:"id" jsonschema:"the delivery's id, as inbox lists it"`
+	Because string `json:"because" jsonschema:"why; the sender sees it"`
+}
+
 type note struct {
 	Message string `json:"message,omitempty" jsonschema:"what the snapshot is of"`
 }
@@ -95,8 +110,33 @@ func New(o Options) *mcp.Server {
 		data, err := in.encode()
 		return append(args, "--claim", "-"), data, err
 	})
+	addDeliveries(s, o)
 	addResources(s, o)
 	return s
+}
+
+// addDeliveries adds what goes from agent to agent.
+func addDeliveries(s *mcp.Server, o Options) {
+	add(s, o, "deliver", "Send this workspace's record in force, with its snapshot and commits, to another workspace, which verifies it before it counts.", func(in deliver) ([]string, []byte, error) {
+		args := []string{"deliver", "--json"}
+		if in.Message != "" {
+			args = append(args, "-m", in.Message)
+		}
+		return append(args, "--", in.To), nil, nil
+	})
+	add(s, o, "inbox", "Deliveries to and from this workspace, and what became of them. One that is unverified must not be relied on.", func(none) ([]string, []byte, error) {
+		return []string{"inbox", "--json"}, nil, nil
+	})
+	add(s, o, "accept", "Verify a delivery in a scratch checkout; with merge, verify the merge too and bring it into this tree only if it holds. The verdict is the answer.", func(in accept) ([]string, []byte, error) {
+		args := []string{"accept", "--json"}
+		if in.Merge {
+			args = append(args, "--merge")
+		}
+		return append(args, "--", in.ID), nil, nil
+	})
+	add(s, o, "reject", "Turn a delivery down; its sender sees why.", func(in reject) ([]string, []byte, error) {
+		return []string{"reject", "--json", "--because", in.Because, "--", in.ID}, nil, nil
+	})
 }
 
 func (c claim) encode() ([]byte, error) {
@@ -133,7 +173,7 @@ func (o Options) run(ctx context.Context, args []string, stdin []byte) (string, 
 	if err != nil {
 		return "", fmt.Errorf("perdure's server can't be reached: %w; go on with your work, and tell the person that nothing is recorded until `perdure serve` runs", err)
 	}
-	isVerdict := len(args) > 1 && args[1] == "verify" && status >= firstVerdict && status <= lastVerdict
+	isVerdict := (args[0] == "accept" || len(args) > 1 && args[1] == "verify") && status >= firstVerdict && status <= lastVerdict
 	if status == 0 || isVerdict {
 		return string(out), nil
 	}
