@@ -21,6 +21,7 @@ func (v *verifier) compare(runs []measuredCheck) {
 func (v *verifier) compareRuns(runs []measuredCheck) {
 	for _, m := range runs {
 		v.inputs(m)
+		v.otherSettings(m)
 		if m.run.Note != "" && m.run.Problem == "" {
 			v.find(Note, m.run.Label, "", "", m.run.Note)
 		}
@@ -191,7 +192,13 @@ func (v *verifier) unrecordedCheck(m measuredCheck) {
 			v.find(Inconclusive, id, "absent", string(got), "the workspace's own check "+m.run.Label+" wasn't in the record, and fails")
 		}
 	}
-	v.find(Note, m.run.Label, "", countText(m.run.Results), "this check wasn't in the record")
+	note := "this check wasn't in the record"
+	for _, c := range v.Record.Measured.Checks {
+		if c.sameCommand(m.spec) && c.How != nil {
+			note += fmt.Sprintf(": there its results were read as %q, here as %q", c.How.Results, m.spec.how().Results)
+		}
+	}
+	v.find(Note, m.run.Label, "", countText(m.run.Results), note)
 }
 
 // claims compares what the agent said with the record's own measurement, and

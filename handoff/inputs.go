@@ -1,12 +1,14 @@
 package handoff
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -23,7 +25,7 @@ const (
 // takeInputs keeps, of the files that the check opened and that are no part of the tree's content, what they held: the
 // results may change with them, and no tree shows it. Only hashes are kept, for they may hold secrets.
 func (c *run) takeInputs() {
-	if c.Content == nil {
+	if c.Content == nil || len(c.Key) == 0 {
 		return
 	}
 	c.result.Inputs = map[string]string{}
@@ -35,7 +37,7 @@ func (c *run) takeInputs() {
 	}
 	slices.Sort(names)
 	for _, name := range names[:min(len(names), maxInputs)] {
-		if sum, ok := hashInput(c.Dir, name); ok {
+		if sum, ok := hashInput(c.Key, c.Dir, name); ok {
 			c.result.Inputs[name] = sum
 		}
 	}
@@ -58,8 +60,36 @@ func leadsOut(root, name string) bool {
 	return !trace.Within(root, filepath.Join(root, name))
 }
 
-// hashInput names what a file holds. The path is hashed too, so that equal secrets of two files don't look equal.
-func hashInput(root, name string) (string, bool) {
+// keyedInput begins the hash of an input: an HMAC by a key of this store's, so that a record can be shown and exported
+// without telling what a short secret is. sha256Input is how older records have it, without a key.
+const (
+	keyedInput  = "hmac-sha256:"
+	sha256Input = "sha256:"
+)
+
+// inputHash is the hash that names what a file of this path holds; the path is hashed too, so that equal secrets of two
+// files don't look equal.
+func inputHash(key []byte, name string, content io.Reader) (string, error) {
+	h, prefix := sha256.New(), sha256Input
+	if len(key) > 0 {
+		h, prefix = hmac.New(sha256.New, key), keyedInput+keyID(key)+":"
+	}
+	fmt.Fprintf(h, "%s\x00", name)
+	if _, err := io.Copy(h, content); err != nil {
+		return "", err
+	}
+	return prefix + hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// keyID tells by which key a hash was made: those of another can't be compared.
+func keyID(key []byte) string {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte("perdure input key"))
+	return hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// hashInput names what a file holds; false if it can't be read, or is too large.
+func hashInput(key []byte, root, name string) (string, bool) {
 	f, err := os.Open(filepath.Join(root, name))
 	if err != nil {
 		return "", false
@@ -68,13 +98,23 @@ func hashInput(root, name string) (string, bool) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxInputBytes {
 		return "", false
 	}
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\x00", name)
-	if _, err := io.Copy(h, f); err != nil {
+	sum, err := inputHash(key, name, f)
+	return sum, err == nil
+}
+
+// inputNow hashes a file as a recorded hash was made. Where the key of that one is gone, there is no answer.
+func (v *verifier) inputNow(was, name string) (string, bool) {
+	key := v.Runner.Key
+	switch {
+	case strings.HasPrefix(was, sha256Input):
+		key = nil
+	case len(key) == 0 || !strings.HasPrefix(was, keyedInput+keyID(key)+":"):
 		return "", false
 	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), true
+	return hashInput(key, v.Runner.Dir, name)
 }
+
+var inputForm = regexp.MustCompile(`^(sha256:|hmac-sha256:[0-9a-f]{8}:)[0-9a-f]{64}$`)
 
 // validInputs checks the inputs of a decoded run.
 func validInputs(inputs map[string]string) error {
@@ -82,9 +122,8 @@ func validInputs(inputs map[string]string) error {
 		return fmt.Errorf("%d inputs, want at most %d", len(inputs), maxInputs)
 	}
 	for name, sum := range inputs {
-		digits, ok := strings.CutPrefix(sum, "sha256:")
-		if raw, err := hex.DecodeString(digits); !ok || err != nil || len(raw) != sha256.Size || digits != strings.ToLower(digits) {
-			return fmt.Errorf("inputs: %q is %q, want sha256: and 64 hexadecimal digits", name, sum)
+		if !inputForm.MatchString(sum) {
+			return fmt.Errorf("inputs: %q is %q, want hmac-sha256: with 8 and 64 hexadecimal digits, or sha256: with 64", name, sum)
 		}
 		if !filepath.IsLocal(name) {
 			return fmt.Errorf("inputs: %q is no path within the tree", name)
@@ -101,7 +140,7 @@ func (v *verifier) inputs(m measuredCheck) {
 	changed := map[string]string{}
 	for name, was := range m.recorded.Inputs {
 		_, err := os.Stat(filepath.Join(v.Runner.Dir, name))
-		now, ok := hashInput(v.Runner.Dir, name)
+		now, ok := v.inputNow(was, name)
 		switch {
 		case ok && now != was:
 			changed[name] = "changed"

@@ -2,7 +2,6 @@ package handoff
 
 import (
 	"context"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -59,7 +58,7 @@ func (v *verifier) ready(ctx context.Context) bool {
 	if v.Needs == "" {
 		return true
 	}
-	run := v.Runner.Run(ctx, CheckSpec{Label: "needs", Cmd: v.Needs, Results: "exit"})
+	run := v.Runner.Run(ctx, CheckSpec{Label: "needs", Cmd: v.Needs, Results: "exit", Env: v.Env})
 	if run.Exit == 0 && run.Problem == "" {
 		return true
 	}
@@ -86,15 +85,10 @@ func (v *verifier) plan() []CheckSpec {
 		case v.Recorded != nil:
 			specs = append(specs, v.Recorded(c))
 		default:
-			specs = append(specs, CheckSpec{Label: c.Label, Cmd: c.Cmd, Dir: c.Cwd})
+			specs = append(specs, c.Spec(CheckSpec{}))
 		}
 	}
 	return specs
-}
-
-// RanAs tells whether a run was of this check: the same command in the same folder.
-func (c CheckRun) RanAs(s CheckSpec) bool {
-	return c.Cmd == s.Cmd && filepath.Clean("./"+c.Cwd) == filepath.Clean("./"+s.Dir)
 }
 
 // measure runs one check, and once more if it disagrees with the record: two
@@ -107,7 +101,7 @@ func (v *verifier) measure(ctx context.Context, spec CheckSpec) measuredCheck {
 			break
 		}
 	}
-	if why := v.Refused[spec.Label]; why != "" {
+	if why := v.Refused[spec.Cmd]; why != "" {
 		m.run = CheckRun{Label: spec.Label, Cmd: spec.Cmd, Cwd: ".", Exit: -1, Trace: "off", Problem: ProblemConsent, Note: why}
 		return m
 	}
@@ -213,7 +207,7 @@ func (v *verifier) doneWhen(ctx context.Context) {
 		v.find(Note, "done_when", "", "not run", "running it needs consent: perdure consent "+v.Workspace)
 		return
 	}
-	run := v.Runner.Run(ctx, CheckSpec{Label: "done_when", Cmd: c.Next.DoneWhen, Results: "exit"})
+	run := v.Runner.Run(ctx, CheckSpec{Label: "done_when", Cmd: c.Next.DoneWhen, Results: "exit", Env: v.Env})
 	switch {
 	case run.Problem != "":
 		v.find(Note, "done_when", "", run.Problem, lastLines(run.Tail, "it can't be run"))

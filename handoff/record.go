@@ -23,8 +23,9 @@ type CheckRun struct {
 	Label   string                     `json:"label"`
 	Cmd     string                     `json:"cmd"`
 	Cwd     string                     `json:"cwd"`
-	Where   string                     `json:"where"` // tree | scratch
-	Exit    int                        `json:"exit"`  // -1 if a signal ended it
+	How     *How                       `json:"how,omitempty"` // nil in records from before it was kept
+	Where   string                     `json:"where"`         // tree | scratch
+	Exit    int                        `json:"exit"`          // -1 if a signal ended it
 	Ms      int64                      `json:"ms"`
 	Tool    string                     `json:"tool"`
 	Results map[string]results.Outcome `json:"results"`
@@ -41,6 +42,13 @@ type CheckRun struct {
 	Note string `json:"note,omitempty"`
 
 	seen seen // what it read, for this run only
+}
+
+// How is by which settings a check was run. With others the same command may say more, or less.
+type How struct {
+	Results string   `json:"results"`    // where its results came from, as Specs of package results has it
+	Env     []string `json:"env"`        // names of the variables that it got besides the usual ones, sorted
+	Timeout int64    `json:"timeout_ms"` // how long it might run
 }
 
 // The problems of a run. Each makes a verification inconclusive, never failed.
@@ -177,6 +185,9 @@ func (r Record) valid() error {
 			if !o.Valid() {
 				return fmt.Errorf("measured.checks[%d].results: %q is %q, want pass, fail, skip or notrun", i, id, o)
 			}
+		}
+		if c.How != nil && (!results.ValidSpec(c.How.Results) || c.How.Results == "" || c.How.Timeout < 1) {
+			return fmt.Errorf("measured.checks[%d].how: results %q and timeout_ms %d, want known ones", i, c.How.Results, c.How.Timeout)
 		}
 		if err := validInputs(c.Inputs); err != nil {
 			return fmt.Errorf("measured.checks[%d].%w", i, err)

@@ -96,6 +96,10 @@ func TestDecodeStrict(t *testing.T) {
 		"input's hash":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{".env":"PASSWORD=x"}`, 1), "measured.checks[0].inputs"},
 		"input's case":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{".env":"sha256:`+strings.Repeat("AB", 32)+`"}`, 1), "measured.checks[0].inputs"},
 		"input outside":  {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{"../.env":"sha256:`+strings.Repeat("ab", 32)+`"}`, 1), "measured.checks[0].inputs"},
+		"input's key":    {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":{".env":"hmac-sha256:`+strings.Repeat("ab", 32)+`"}`, 1), "measured.checks[0].inputs"},
+		"how's results":  {strings.Replace(good, `"exit":1`, `"how":{"results":"","env":[],"timeout_ms":1},"exit":1`, 1), "measured.checks[0].how"},
+		"how's limit":    {strings.Replace(good, `"exit":1`, `"how":{"results":"auto","env":[],"timeout_ms":0},"exit":1`, 1), "measured.checks[0].how"},
+		"how's field":    {strings.Replace(good, `"exit":1`, `"how":{"results":"auto","env":[],"timeout_ms":1,"x":1},"exit":1`, 1), "measured.checks[0].how"},
 		"input's type":   {strings.Replace(good, `"trace":"off"`, `"trace":"off","inputs":[".env"]`, 1), "measured.checks[0].inputs"},
 		"empty":          {"", "top"},
 		"array":          {"[]", "want an object"},
@@ -196,6 +200,7 @@ func FuzzDecode(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
+	f.Add([]byte(strings.Replace(string(data), `"exit":1`, `"how":{"results":"auto","env":["A"],"timeout_ms":1},"exit":1`, 1)))
 	f.Add([]byte(strings.Replace(string(data), `"trace":"off"`, `"trace":"off","inputs":{".env":"sha256:`+strings.Repeat("ab", 32)+`"}`, 1)))
 	f.Add([]byte(`{"id":"a","seq":1,"author":"agent","measured":{"at":"2026-12-01T00:00:00Z"}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -61,6 +61,8 @@ type Runner struct {
 	// Content names the files that are the tree's; a check that opens another
 	// may have opened what was built from them. Nil where it isn't known.
 	Content map[string]bool
+	// Key makes hashes of a check's inputs that nobody without it can compare with a guess; without one there are none.
+	Key []byte
 	// Progress, if set, is called now and then, from one goroutine.
 	Progress func(Progress)
 }
@@ -88,9 +90,8 @@ func (r *Runner) Run(ctx context.Context, spec CheckSpec) CheckRun {
 		c.result.Where = "tree"
 	}
 	c.before = c.resultStamps()
-	if c.spec.Timeout <= 0 {
-		c.spec.Timeout = defaultTimeout
-	}
+	c.result.How = spec.how()
+	c.spec.Timeout = time.Duration(c.result.How.Timeout) * time.Millisecond
 	c.out, c.argv = newCapture(outputLimit), []string{"/bin/sh", "-c", spec.Cmd}
 	if err := c.execute(ctx); err != nil {
 		c.problem(ProblemMissing, err.Error())

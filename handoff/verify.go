@@ -56,7 +56,9 @@ type VerifyRequest struct {
 	Live      bool // a session is live: a moved tree is Behind, not drift
 	// Needs must exit 0 before the checks mean anything; "" for none.
 	Needs string
-	// Refused are the labels of checks that may not be run, with why.
+	// Env are the variables that Needs and done_when get besides the usual ones.
+	Env []string
+	// Refused are the commands that may not be run, with why.
 	Refused map[string]string
 	// Unready says why the scratch checkout that Runner has could not be made.
 	Unready string

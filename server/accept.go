@@ -225,10 +225,10 @@ func (s *Server) verifyMerge(ctx context.Context, d delivery, to workspace.Defin
 
 // mergeChecks are the receiver's own, and the delivered ones that a person allowed there.
 func (s *Server) mergeChecks(ctx context.Context, to workspace.Definition, delivered handoff.Record, may allowed) []handoff.CheckSpec {
-	specs := slices.DeleteFunc(checkSpecs(to), func(c handoff.CheckSpec) bool { return may.refused[c.Label] != "" })
+	specs := slices.DeleteFunc(checkSpecs(to), func(c handoff.CheckSpec) bool { return may.refused[c.Cmd] != "" })
 	refusedOnes := s.refusedChecks(ctx, to, delivered.Measured.Checks)
 	for _, c := range delivered.Measured.Checks {
-		if !slices.ContainsFunc(specs, c.RanAs) && refusedOnes[c.Label] == "" {
+		if !slices.ContainsFunc(specs, c.RanAs) && refusedOnes[c.Cmd] == "" {
 			specs = append(specs, specOf(to, c))
 		}
 	}

@@ -129,7 +129,7 @@ func (s *Server) commands(ctx context.Context, d workspace.Definition) ([]runnab
 
 // allowed sorts a workspace's commands for the verifier: why checks may not run, and whether the others may.
 type allowed struct {
-	refused  map[string]string // by label
+	refused  map[string]string // by command
 	needs    string            // the command, "" if there is none or it may not run
 	setup    string
 	doneWhen bool
@@ -141,7 +141,7 @@ func (s *Server) allowedCommands(ctx context.Context, d workspace.Definition) (a
 	for _, c := range list {
 		switch {
 		case c.Kind == "check" && !c.Allowed:
-			a.refused[c.Label] = fmt.Sprintf("a person allows it with `perdure consent %s --allow %s`", d.Name, c.Hash)
+			a.refused[c.Cmd] = fmt.Sprintf("a person allows it with `perdure consent %s --allow %s`", d.Name, c.Hash)
 		case c.Kind == "needs" && c.Allowed:
 			a.needs = c.Cmd
 		case c.Kind == "setup" && c.Allowed:

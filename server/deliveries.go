@@ -230,7 +230,8 @@ func (t deliveredTrees) ChangedSince(ctx context.Context, _, repo, base, tree st
 	return t.Store.ChangedSince(ctx, t.dir, repo, base, tree)
 }
 
-// verifyDelivery checks a delivered record in a scratch checkout of its own tree, prepared as the receiver's are.
+// verifyDelivery checks a delivered record in a scratch checkout of its own tree, prepared as the receiver's are: by the
+// checks it was recorded with, and by the receiver's own, since a weaker one may have recorded it.
 func (s *Server) verifyDelivery(ctx context.Context, d delivery, to workspace.Definition, dir string) handoff.Report {
 	r, err := handoff.Decode(d.Encoded)
 	req := handoff.VerifyRequest{Workspace: d.From, Dir: to.Dir, Base: d.Base, Snapshots: deliveredTrees{s.snaps, stateOf(d.Snapshot, r), d.Dir},
@@ -246,9 +247,15 @@ func (s *Server) verifyDelivery(ctx context.Context, d delivery, to workspace.De
 	if err != nil {
 		req.DecodeErr = err
 	}
-	req.Refused, req.Needs = s.refusedChecks(ctx, to, r.Measured.Checks), may.needs
+	req.Refused, req.Needs, req.Env = s.refusedChecks(ctx, to, r.Measured.Checks), may.needs, to.CheckEnv
 	for _, c := range r.Measured.Checks {
 		req.Checks = append(req.Checks, specOf(to, c))
+	}
+	for _, own := range checkSpecs(to) {
+		known := slices.ContainsFunc(r.Measured.Checks, func(c handoff.CheckRun) bool { return c.RanAs(own) })
+		if !known && may.refused[own.Cmd] == "" && d.Snapshot.Repo == to.Repo {
+			req.Checks = append(req.Checks, own)
+		}
 	}
 	return handoff.Verify(ctx, req)
 }
@@ -265,20 +272,16 @@ func specOf(to workspace.Definition, c handoff.CheckRun) handoff.CheckSpec {
 			return own
 		}
 	}
-	spec := handoff.CheckSpec{Label: c.Label, Cmd: c.Cmd, Results: to.Results, Timeout: to.CheckTimeout, Env: to.CheckEnv}
-	if c.Cwd != "." {
-		spec.Dir = c.Cwd
-	}
-	return spec
+	return c.Spec(handoff.CheckSpec{Results: to.Results, Timeout: to.CheckTimeout, Env: to.CheckEnv})
 }
 
-// refusedChecks are the labels of checks that no person allowed for a workspace: a delivered command is a stranger's.
+// refusedChecks are the commands of checks that no person allowed for a workspace: a delivered command is a stranger's.
 func (s *Server) refusedChecks(ctx context.Context, to workspace.Definition, checks []handoff.CheckRun) map[string]string {
 	known, err := s.consents(ctx, to)
 	out := map[string]string{}
 	for _, c := range checks {
 		if err != nil || !known[commandHash(c.Cmd)].Allowed {
-			out[c.Label] = fmt.Sprintf("a person allows it with `perdure consent %s --allow %s`", to.Name, commandHash(c.Cmd)[:shownHash])
+			out[c.Cmd] = fmt.Sprintf("a person allows it with `perdure consent %s --allow %s`", to.Name, commandHash(c.Cmd)[:shownHash])
 		}
 	}
 	return out

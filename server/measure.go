@@ -54,7 +54,7 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 	if before, err := s.snaps.Read(ctx, d.Name, d.Dir); err == nil && before.Tree == snap.Tree {
 		m.measured.Nested = before.Inner
 	}
-	if err := s.waitReady(ctx, run, d.Name, may); err != nil {
+	if err := s.waitReady(ctx, run, d, may); err != nil {
 		return m, err
 	}
 	if m.measured.Checks, err = runChecks(ctx, d, run, may); err != nil {
@@ -88,7 +88,7 @@ func (s *Server) measure(ctx context.Context, d workspace.Definition, reason str
 func runChecks(ctx context.Context, d workspace.Definition, run *handoff.Runner, may allowed) ([]handoff.CheckRun, error) {
 	var out []handoff.CheckRun
 	for _, c := range checkSpecs(d) {
-		if why := may.refused[c.Label]; why != "" {
+		if why := may.refused[c.Cmd]; why != "" {
 			return nil, refused(why, "check %q needs consent", c.Label)
 		}
 		out = append(out, run.Run(ctx, c))
@@ -213,7 +213,8 @@ func (s *Server) repair(ctx context.Context, name string, q recordRequest, progr
 	return r, s.release(ctx, name, "repaired", map[string]any{"record": r.ID, "repairs": h.Record, "by": q.author})
 }
 
-// carry runs the checks again and keeps the claims, where no result changed.
+// carry runs the checks again and keeps the claims, where no result changed. After an invalid verdict there is nothing
+// to keep: of a record that can't be trusted, or whose tree is nowhere to be found, equal results say too little.
 func (s *Server) carry(ctx context.Context, name string, q recordRequest, progress func(handoff.Progress)) (handoff.Record, error) {
 	old, chain, err := s.inForce(name)
 	if err == nil {
@@ -221,6 +222,14 @@ func (s *Server) carry(ctx context.Context, name string, q recordRequest, progre
 	}
 	if err != nil {
 		return handoff.Record{}, refused("repair with --explain instead", "nothing to carry: %w", err)
+	}
+	h, err := s.store.Halt(name)
+	if err != nil {
+		return handoff.Record{}, err
+	}
+	if h != nil && h.Verdict == handoff.Invalid {
+		return handoff.Record{}, refused(fmt.Sprintf("`perdure handoff repair %s --explain 'SUBJECT: why' …` answers each finding; or mend it, and verify again", name),
+			"nothing to carry: %s", h.Reason)
 	}
 	if old == nil || old.Claim == nil {
 		return handoff.Record{}, missing("record one with `perdure handoff record`", "%s has no record to carry", name)

@@ -102,20 +102,20 @@ const maxNeedsTries = 60
 const readyTries = 3
 
 // waitReady runs --needs until it succeeds: a measurement in an environment that isn't ready says nothing.
-func (s *Server) waitReady(ctx context.Context, r *handoff.Runner, name string, may allowed) error {
+func (s *Server) waitReady(ctx context.Context, r *handoff.Runner, d workspace.Definition, may allowed) error {
 	if may.needs == "" {
 		return nil
 	}
 	plain := *r
 	plain.Trace = false
 	for try := 0; ; try++ {
-		run := plain.Run(ctx, handoff.CheckSpec{Label: "needs", Cmd: may.needs, Results: "exit"})
+		run := plain.Run(ctx, handoff.CheckSpec{Label: "needs", Cmd: may.needs, Results: "exit", Env: d.CheckEnv})
 		if run.Exit == 0 && run.Problem == "" {
 			return nil
 		}
 		if try == readyTries {
 			return &problem{handoff.Inconclusive.ExitStatus(), "inconclusive", fmt.Errorf("the environment isn't ready: %s\n%s", may.needs, run.Tail),
-				fmt.Sprintf("record again once it is, or change it: `perdure set %s --needs …`", name)}
+				fmt.Sprintf("record again once it is, or change it: `perdure set %s --needs …`", d.Name)}
 		}
 		select {
 		case <-ctx.Done():

@@ -54,6 +54,7 @@ type Server struct {
 	store    *store.Store
 	snaps    *snapshot.Store
 	login    string // the login name of the user who runs the server
+	inputKey []byte // of the hashes of what checks read beside the tree
 
 	ctx context.Context // ends when the server shuts down
 	wg  sync.WaitGroup  // every goroutine that outlives the request which began it
@@ -98,6 +99,9 @@ func Run(ctx context.Context, o Options) error {
 	}
 	if s.snaps, err = snapshot.Open(filepath.Join(o.State, "snapshots")); err != nil {
 		return fmt.Errorf("open the snapshots: %w", err)
+	}
+	if s.inputKey, err = secretKey(filepath.Join(o.State, "input_key")); err != nil {
+		return err
 	}
 	s.apply(settings, nil)
 	if err := s.openStore(ctx); err != nil {

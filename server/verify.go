@@ -203,7 +203,7 @@ func (s *Server) verifyOnce(ctx context.Context, d workspace.Definition, sc scop
 	return handoff.Verify(ctx, handoff.VerifyRequest{
 		Workspace: d.Name, Encoded: chain, Seal: seal, Record: record, DecodeErr: decodeErr, Dir: d.Dir, Base: d.Base, BaseTree: s.baseTree(d), Checks: checkSpecs(d),
 		Owns: d.Owns, Shares: d.Shares, Untested: d.Untested, Flaky: d.Flaky, OthersOwn: others,
-		Quick: sc != scopeFull, QuickTree: on.quickTree, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Unready: on.unready,
+		Quick: sc != scopeFull, QuickTree: on.quickTree, Live: live, RunDoneWhen: may.doneWhen, Refused: may.refused, Needs: may.needs, Env: d.CheckEnv, Unready: on.unready,
 		Snapshots: s.snaps, Runner: on.run, Now: time.Now, Origins: s.originsFor(d, record),
 		Commits: commitsSince(d.Dir), Recorded: func(c handoff.CheckRun) handoff.CheckSpec { return specOf(d, c) },
 	}), nil
@@ -257,7 +257,7 @@ func (s *Server) bench(ctx context.Context, d workspace.Definition, record *hand
 func (s *Server) checkRunner(d workspace.Definition, dir string) *handoff.Runner {
 	c := s.conf().Checks
 	r := &handoff.Runner{Dir: dir, Path: d.Path, Where: "tree", Supervisor: []string{s.opts.Executable, handoff.SuperviseCommand},
-		Limits: handoff.Limits{Processes: c.Processes, Memory: int64(c.Memory)}}
+		Key: s.inputKey, Limits: handoff.Limits{Processes: c.Processes, Memory: int64(c.Memory)}}
 	if dir != d.Dir {
 		r.Where = "scratch"
 	}
